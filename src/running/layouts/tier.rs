@@ -1,7 +1,8 @@
 //! The storage tier of a run as an engine keeps it: each I/O of an entry is a file with the
-//! engine's name, stored and loaded by the engine's calls on as many threads.
+//! engine's name, or a slot in one, stored and loaded by the engine's calls on as many threads.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfall_core::clock::Nanos;
 use ringfall_core::error::SetupError;
@@ -26,7 +27,7 @@ pub struct TierLayout {
     pub plan: LayoutPlan,
     /// Whose limits hold: the engine's threads, or many objects in flight.
     pub limits: EngineLimits,
-    /// Size of an I/O of the run, and of a file but for its header, bytes.
+    /// Size of an I/O of the run, and of a file or slot but for its header, bytes.
     pub io_bytes: u64,
 }
 
@@ -41,6 +42,28 @@ struct Files {
     stores: FileCrew,
     /// None where those that store load, too.
     loads: Option<FileCrew>,
+    /// None where each object has a file.
+    slots: Option<Mutex<Slots>>,
+}
+
+/// Slots of a file, which objects take and give back.
+#[derive(Default)]
+struct Slots {
+    taken: HashMap<ObjectName, u64>,
+    /// Slots that were given back. The last one is taken first, as in LMCache.
+    free: Vec<u64>,
+}
+
+impl Slots {
+    /// The object's slot, from now on if it has none.
+    fn take(&mut self, object: ObjectName) -> u64 {
+        let unused = self.taken.len() as u64;
+        *self.taken.entry(object).or_insert_with(|| self.free.pop().unwrap_or(unused))
+    }
+
+    fn give_back(&mut self, object: ObjectName) {
+        self.free.extend(self.taken.remove(&object));
+    }
 }
 
 impl std::fmt::Debug for TierFiles {
@@ -72,7 +95,8 @@ impl TierFiles {
         let has_loads = *limits == EngineLimits::Theirs && !plan.shares_threads();
         let loads = has_loads.then(|| start(LayoutWork::Load)).transpose()?;
         let stores = start(LayoutWork::Store)?;
-        Ok(TierFiles(Arc::new(Files { layout: layout.clone(), name, stores, loads })))
+        let slots = plan.has_slots().then(Mutex::default);
+        Ok(TierFiles(Arc::new(Files { layout: layout.clone(), name, stores, loads, slots })))
     }
 
     /// Ends the threads, when they have done what they were asked for.
@@ -105,6 +129,21 @@ impl TierFiles {
         }
     }
 
+    /// The slots, where there are such.
+    fn slots(&self) -> Option<MutexGuard<'_, Slots>> {
+        // A panic elsewhere ends the run anyway.
+        Some(self.0.slots.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The object's slot, which a store takes; none where it was never stored.
+    fn slot(&self, work: LayoutWork, object: ObjectName) -> Option<u64> {
+        match (self.slots(), work) {
+            (None, _) => Some(0),
+            (Some(mut slots), LayoutWork::Store) => Some(slots.take(object)),
+            (Some(slots), LayoutWork::Load) => slots.taken.get(&object).copied(),
+        }
+    }
+
     /// Path of an object's file, from the directory on.
     fn path_inside(&self, object: ObjectName) -> Arc<str> {
         let TierLayout { plan, io_bytes, .. } = &self.0.layout;
@@ -121,7 +160,10 @@ impl TierFiles {
             EngineLimits::Theirs => plan.turn_of(work, index, parts),
             EngineLimits::Ours => index..index + 1,
         };
-        let of_entry = EntryPart { entry: part.name.entry, index, bytes: bytes.len() as u64 };
+        let Some(slot) = self.slot(work, part.name) else {
+            return done(Nanos::ZERO, Err(Errno::NOENT.raw_os_error()));
+        };
+        let of_entry = EntryPart { entry: part.name.entry, index, bytes: bytes.len() as u64, slot };
         let (scripts, crew) = match work {
             LayoutWork::Store => (vec![plan.store_part(of_entry)], &self.0.stores),
             LayoutWork::Load => {
@@ -186,6 +228,10 @@ impl ObjectIo for TierFiles {
     }
 
     fn remove(&self, name: ObjectName) {
+        if let Some(mut slots) = self.slots() {
+            // Nothing on the drive changes.
+            return slots.give_back(name);
+        }
         let path = self.path_inside(name);
         let scripts = vec![FileScript { steps: vec![FileStep::Remove { path }] }];
         // What is left now is counted, and removed at the end.
@@ -199,7 +245,9 @@ impl ObjectIo for TierFiles {
     }
 
     fn path(&self, object: ObjectName) -> String {
-        format!("{}/{}", self.0.name, self.path_inside(object))
+        let path = format!("{}/{}", self.0.name, self.path_inside(object));
+        let slot = self.slots().and_then(|slots| slots.taken.get(&object).copied());
+        slot.map_or_else(|| path.clone(), |slot| format!("slot {slot} of {path}"))
     }
 }
 
@@ -207,13 +255,68 @@ impl ObjectIo for TierFiles {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use ringfall_engine::device::CacheDir;
+    use ringfall_engine::device::{CacheDir, ObjectOutcome};
     use ringfall_host::Scratch;
 
     use super::super::tests::plan;
     use super::*;
 
     const IO_BYTES: usize = 16 << 10;
+
+    /// Answer to a transfer of a part whose bytes are all of that value.
+    fn asked(files: &TierFiles, work: LayoutWork, name: ObjectName, value: u8) -> ObjectOutcome {
+        let (tell, told) = channel();
+        let done = Box::new(move |_begun, outcome| tell.send(outcome).unwrap());
+        let part = ObjectPart { name, entry_blocks: 12, transfer: 6 + name.first_block };
+        match work {
+            LayoutWork::Store => files.put(part, vec![value; IO_BYTES], done),
+            LayoutWork::Load => files.get(part, 0, vec![0; IO_BYTES], done),
+        }
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn parts_of_entries_take_slots_of_one_file_and_give_them_back() {
+        for (layout, limits) in [
+            (EngineLayout::LmcacheRaw, EngineLimits::Theirs),
+            (EngineLayout::Nixl, EngineLimits::Ours),
+        ] {
+            let scratch = Scratch::new("tier-slots");
+            let mut place = CacheDir::open(&scratch.join("place")).unwrap();
+            let inside = place.make_directory("0a").unwrap();
+            let layout = TierLayout { plan: plan(layout), limits, io_bytes: IO_BYTES as u64 };
+            let files = TierFiles::start(&layout, &inside).unwrap();
+            let name = |entry, first_block| ObjectName { entry, first_block };
+            let store = |name, value| asked(&files, LayoutWork::Store, name, value);
+            let load = |name| asked(&files, LayoutWork::Load, name, 0);
+            for (first_block, value) in [(0, 1), (4, 2), (8, 3)] {
+                assert_eq!(store(name(5, first_block), value), Ok(vec![value; IO_BYTES]));
+            }
+            files.remove(name(5, 4));
+            files.remove(name(5, 0));
+            // One that failed, and is removed whether it was stored or not.
+            files.remove(name(7, 0));
+            for (first_block, value) in [(0, 4), (4, 5), (8, 6)] {
+                store(name(6, first_block), value).unwrap();
+            }
+            let slots = [(6, 0), (6, 4), (5, 8), (6, 8)];
+            for (slot, ((entry, first_block), value)) in
+                slots.into_iter().zip([4, 5, 3, 6]).enumerate()
+            {
+                let name = name(entry, first_block);
+                assert_eq!(load(name), Ok(vec![value; IO_BYTES]));
+                let path = files.path(name);
+                assert!(path.starts_with(&format!("slot {slot} of ")), "{path}");
+            }
+            assert_eq!(load(name(5, 0)), Err(Errno::NOENT.raw_os_error()));
+            files.end();
+            let counts = files.counts();
+            assert!(counts.failures.is_empty(), "{:?}", counts.failures);
+            assert!(counts.operations.iter().all(|one| one.name != "unlink"), "{counts:?}");
+            assert_eq!(std::fs::read_dir(inside.path()).unwrap().count(), 1);
+            place.remove().unwrap();
+        }
+    }
 
     /// The last object is smaller, and what is there is what the engine would have.
     #[test]

@@ -8,7 +8,7 @@ use super::engine::EngineLayout;
 use super::names::chunk_digest;
 use super::operations::{EngineWorkers, ObjectScript};
 use super::options::LayoutOption;
-use super::plan::{CONVERSATION_MS, KvObject, LayoutPlan, LayoutWork, NPY_HEADER_BYTES};
+use super::plan::{CONVERSATION_MS, KvObject, LayoutPlan, LayoutWork, PAGE_BYTES};
 
 /// Objects in flight where the engine's own limits are left aside.
 pub const OURS_IN_FLIGHT: u64 = 64;
@@ -22,6 +22,8 @@ pub struct EntryPart {
     pub index: u64,
     /// Bytes of KV cache in it.
     pub bytes: u64,
+    /// Number of its slot, in a layout that has slots.
+    pub slot: u64,
 }
 
 impl LayoutPlan {
@@ -51,10 +53,10 @@ impl LayoutPlan {
     }
 
     /// Whether the same threads load and store. HiCache has one that fetches ahead, and one that
-    /// backs up.
+    /// backs up; LMCache's slots have some for either.
     #[must_use]
     pub fn shares_threads(&self) -> bool {
-        self.layout() != EngineLayout::Hicache
+        !matches!(self.layout(), EngineLayout::Hicache | EngineLayout::LmcacheRaw)
     }
 
     /// Parts, among them that of `index`, which one worker takes in their order.
@@ -62,7 +64,7 @@ impl LayoutPlan {
     pub fn turn_of(&self, work: LayoutWork, index: u64, parts: u64) -> Range<u64> {
         let turns = match self.layout() {
             EngineLayout::Lmcache => self.entry_threads(work).min(parts),
-            EngineLayout::Llmd => parts,
+            EngineLayout::Llmd | EngineLayout::Nixl => parts,
             _ => 1,
         };
         let turn = |turn| parts * turn / turns..parts * (turn + 1) / turns;
@@ -84,7 +86,7 @@ impl LayoutPlan {
         lookups.chain([self.loaded(&self.object(part))]).collect()
     }
 
-    /// File that the part is.
+    /// File that the part is, or lies in.
     #[must_use]
     pub fn path_of_part(&self, entry: u64, index: u64) -> Arc<str> {
         match self.layout() {
@@ -105,11 +107,10 @@ impl LayoutPlan {
     }
 
     fn object(&self, part: EntryPart) -> KvObject {
-        let header_bytes = match self.layout() {
-            EngineLayout::Mlperf => NPY_HEADER_BYTES,
-            _ => 0,
-        };
         let path = self.path_of_part(part.entry, part.index);
-        KvObject { path, offset_bytes: 0, bytes: part.bytes + header_bytes, rank: 0 }
+        let slot_bytes = self.object_bytes(0).next_multiple_of(PAGE_BYTES);
+        let offset_bytes =
+            if self.has_slots() { self.slot_offset(part.slot, slot_bytes) } else { 0 };
+        KvObject { path, offset_bytes, bytes: part.bytes + self.header_bytes(), rank: 0 }
     }
 }

@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::model::ModelSpec;
 
 /// Unit of O_DIRECT, to which vLLM and LMCache's slots are padded, bytes.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Offset of the first slot of LMCache's `raw_block`: two containers of its index come before.
 const SLOTS_AT_BYTES: u64 = 256 << 20;
 /// Header of a `.npy` file, bytes.
-pub(super) const NPY_HEADER_BYTES: u64 = 128;
+const NPY_HEADER_BYTES: u64 = 128;
 /// Most bytes of values that Mooncake puts into a bucket, and its largest number of objects.
 const BUCKET_BYTES: u64 = 268_435_456;
 const BUCKET_OBJECTS_MAX: u64 = 500;
@@ -186,14 +186,32 @@ impl LayoutPlan {
     }
 
     /// Size of the objects of a chunk, with headers and padding, bytes.
-    fn object_bytes(&self, unit: u64) -> u64 {
+    pub(super) fn object_bytes(&self, unit: u64) -> u64 {
         let payload_bytes = self.unit_tokens(unit) * self.rank_token_bytes() / self.parts();
+        let is_padded = matches!(self.layout(), EngineLayout::Vllm | EngineLayout::LmcacheRaw);
+        let unit_bytes = if is_padded { PAGE_BYTES } else { 1 };
+        self.header_bytes() + payload_bytes.next_multiple_of(unit_bytes)
+    }
+
+    /// Size of what comes before the KV cache in an object, bytes.
+    pub(super) fn header_bytes(&self) -> u64 {
         match self.layout() {
-            EngineLayout::Vllm => payload_bytes.next_multiple_of(PAGE_BYTES),
-            EngineLayout::LmcacheRaw => PAGE_BYTES + payload_bytes.next_multiple_of(PAGE_BYTES),
-            EngineLayout::Mlperf => NPY_HEADER_BYTES + payload_bytes,
-            _ => payload_bytes,
+            EngineLayout::LmcacheRaw => PAGE_BYTES,
+            EngineLayout::Mlperf => NPY_HEADER_BYTES,
+            _ => 0,
         }
+    }
+
+    /// Whether objects are slots of one size in one file of each rank.
+    #[must_use]
+    pub fn has_slots(&self) -> bool {
+        matches!(self.layout(), EngineLayout::LmcacheRaw | EngineLayout::Nixl)
+    }
+
+    /// Place of a slot in its file, bytes.
+    pub(super) fn slot_offset(&self, slot: u64, slot_bytes: u64) -> u64 {
+        let first = if self.layout() == EngineLayout::LmcacheRaw { SLOTS_AT_BYTES } else { 0 };
+        first + slot * slot_bytes
     }
 
     /// KV bytes that a fetch of a prefix brings, each token's counted once although every rank may
@@ -226,12 +244,12 @@ impl LayoutPlan {
                     let path = self.path(prefix, &digest, rank, number);
                     let bytes = self.object_bytes(unit);
                     let offset_bytes = match self.layout() {
-                        EngineLayout::LmcacheRaw => SLOTS_AT_BYTES + number * bytes,
+                        EngineLayout::LmcacheRaw => self.slot_offset(number, bytes),
                         EngineLayout::Mooncake => {
                             let place = number % self.objects_per_bucket();
                             place * self.record_bytes() + self.key_bytes()
                         }
-                        EngineLayout::Nixl => (prefix * self.units() + unit) * bytes,
+                        EngineLayout::Nixl => self.slot_offset(prefix * self.units() + unit, bytes),
                         _ => 0,
                     };
                     objects.push(KvObject { path: path.into(), offset_bytes, bytes, rank });
@@ -394,14 +412,10 @@ impl LayoutPlan {
         operations.push(FileOperation::Create {
             path: temporary.clone().unwrap_or_else(|| Arc::clone(&path)),
             exclusive: self.layout() == EngineLayout::Vllm,
-            truncate: !matches!(self.layout(), EngineLayout::LmcacheRaw | EngineLayout::Nixl),
+            truncate: !self.has_slots(),
             direct: self.is_direct(object),
         });
-        let header_bytes = match self.layout() {
-            EngineLayout::LmcacheRaw => PAGE_BYTES,
-            EngineLayout::Mlperf => NPY_HEADER_BYTES,
-            _ => 0,
-        };
+        let header_bytes = self.header_bytes();
         if header_bytes > 0 {
             operations.push(FileOperation::Write { offset, bytes: header_bytes });
         }
@@ -439,23 +453,21 @@ impl LayoutPlan {
         let (path, offset, bytes) = (Arc::clone(path), *offset, *bytes);
         let open =
             FileOperation::OpenToRead { path: Arc::clone(&path), direct: self.is_direct(object) };
+        let header_bytes = self.header_bytes();
+        let read =
+            FileOperation::Read { offset: offset + header_bytes, bytes: bytes - header_bytes };
         let operations = match self.layout() {
-            EngineLayout::LmcacheRaw => {
-                let payload = (offset + PAGE_BYTES, bytes - PAGE_BYTES);
-                let read = FileOperation::Read { offset: payload.0, bytes: payload.1 };
-                vec![open, read, FileOperation::Close]
-            }
             EngineLayout::Mlperf => vec![
                 FileOperation::Look { path, ends_if_found: false },
                 open.clone(),
                 FileOperation::DropCache,
                 FileOperation::Close,
                 open,
-                FileOperation::Read { offset: 0, bytes: NPY_HEADER_BYTES },
-                FileOperation::Read { offset: NPY_HEADER_BYTES, bytes: bytes - NPY_HEADER_BYTES },
+                FileOperation::Read { offset, bytes: header_bytes },
+                read,
                 FileOperation::Close,
             ],
-            _ => vec![open, FileOperation::Read { offset, bytes }, FileOperation::Close],
+            _ => vec![open, read, FileOperation::Close],
         };
         ObjectScript { operations }
     }

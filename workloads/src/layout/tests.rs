@@ -278,6 +278,8 @@ fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
         EngineLayout::Llmd,
         EngineLayout::Hicache,
         EngineLayout::Mlperf,
+        EngineLayout::LmcacheRaw,
+        EngineLayout::Nixl,
     ] {
         let parts = if layout == EngineLayout::Mlperf { 1 } else { 10 };
         let chunk_tokens = layout.default_of(LayoutOption::ChunkTokens).unwrap_or(100);
@@ -288,7 +290,7 @@ fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
             let turns = (0..parts).map(|index| plan.turn_of(work, index, parts));
             turns.collect::<Vec<_>>().chunk_by(|a, b| a == b).map(|same| same[0].clone()).collect()
         };
-        let part = |index| EntryPart { entry: 7, index, bytes };
+        let part = |index| EntryPart { entry: 7, index, bytes, slot: 7 * parts + index };
         let stores = turns(LayoutWork::Store).into_iter().map(|turn| WorkerTile {
             scripts: turn.map(|index| plan.store_part(part(index))).collect(),
         });
@@ -303,6 +305,35 @@ fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
     assert_eq!(mlperf.turn_of(LayoutWork::Store, 2, 5), 0..5);
     let hicache = plan(EngineLayout::Hicache, "llama3.1-8b", 1, 64);
     assert!(!hicache.shares_threads() && mlperf.entry_threads(LayoutWork::Load) == 4);
+    let raw = plan(EngineLayout::LmcacheRaw, "llama3.1-8b", 1, 256);
+    let threads = [LayoutWork::Store, LayoutWork::Load].map(|work| raw.entry_threads(work));
+    assert_eq!((threads, raw.entry_threads_all()), ([2, 4], 6));
+    let nixl = plan(EngineLayout::Nixl, "llama3.1-8b", 1, 256);
+    assert_eq!(nixl.entry_threads_all(), 64);
+}
+
+/// A run rounds what an entry has in a slot up to whole pages: of 274.5 in the second case.
+#[test]
+fn slots_begin_at_whole_pages_and_never_overlap() {
+    for (layout, first, header_bytes, bytes) in [
+        (EngineLayout::LmcacheRaw, 256 << 20, 4096, 17_989_632),
+        (EngineLayout::Nixl, 0, 0, 1_126_400),
+    ] {
+        let plan = plan_of(with(layout, "direct=yes"), "deepseek-v3", 1, 256);
+        assert!(plan.has_slots());
+        for slot in [0, 1, 5] {
+            let offset = first + slot * (header_bytes + bytes) + header_bytes;
+            let part = EntryPart { entry: 9, index: 3, bytes, slot };
+            let loaded = [
+                FileOperation::OpenToRead { path: plan.path_of_part(1, 0), direct: true },
+                FileOperation::Read { offset, bytes },
+                FileOperation::Close,
+            ];
+            assert_eq!(plan.load_part(part, &(0..1))[0].operations, loaded);
+            let stored = plan.store_part(part).operations;
+            assert!(stored.contains(&FileOperation::Write { offset, bytes }), "{stored:?}");
+        }
+    }
 }
 
 #[test]
