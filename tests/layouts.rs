@@ -1,6 +1,7 @@
 //! `ringfall layouts`: the list, a comparison by the real binary, and the system calls that it
 //! makes in an engine's place.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -274,7 +275,7 @@ fn what_a_run_in_a_layout_can_not_do_is_refused_with_the_remedy() {
     let scratch = Scratch::new("layout-refused");
     let two = format!("{},{}", scratch.file("a").display(), scratch.file("b").display());
     let cases: &[(&[&str], &[&str])] = &[
-        (&["--layout", "nixl"], &["'nixl'", "lmcache, vllm, llmd, hicache, mlperf"]),
+        (&["--layout", "mooncake"], &["buckets", "ringfall layouts compare --layout mooncake"]),
         (&["--layout", "vllm", "--cache-dir", &two], &["works with one directory"]),
         (&["--layout", "vllm", "--io-size", "2MiB"], &["whose files have 384KiB each"]),
         (&["--layout", "vllm", "--precondition"], &["--precondition works with ringfall's own"]),
@@ -335,16 +336,20 @@ fn a_full_file_system_ends_a_layout_with_the_reason() {
     assert_eq!(left, 0);
 }
 
+/// Flags of an open that layouts differ by.
+fn flags(open: &str) -> String {
+    let flags = ["O_CREAT", "O_EXCL", "O_TRUNC", "O_DIRECT"];
+    flags.into_iter().filter(|flag| open.contains(flag)).collect::<Vec<_>>().join("|")
+}
+
 /// Calls of one thread, without those on anything but the layout's files: each with what tells it
 /// from others of its name.
 fn calls(trace: &str) -> Vec<String> {
     let lines = trace.lines().skip_while(|line| !line.starts_with("newfstatat("));
     let told = lines.filter_map(|line| {
         let (name, rest) = line.split_once('(')?;
-        let flags = ["O_CREAT", "O_EXCL", "O_TRUNC", "O_DIRECT"];
-        let flags: Vec<&str> = flags.into_iter().filter(|flag| rest.contains(flag)).collect();
         Some(match name {
-            "openat" => format!("open {}", flags.join("|")).trim_end().to_owned(),
+            "openat" => format!("open {}", flags(rest)).trim_end().to_owned(),
             "newfstatat" | "statx" => "stat".to_owned(),
             "mkdirat" => "mkdir".to_owned(),
             "pwrite64" => "write".to_owned(),
@@ -357,16 +362,15 @@ fn calls(trace: &str) -> Vec<String> {
     told.collect()
 }
 
-/// Calls that the threads of a layout make, by strace; none where that can't trace.
-fn traced(scratch: &Scratch, layout: &str) -> Option<Vec<Vec<String>>> {
-    let traces = scratch.file(layout);
+/// Calls on files of each thread of a command that ends well, by strace; none where that can't
+/// trace.
+fn traces(scratch: &Scratch, name: &str, command: &Command) -> Option<Vec<String>> {
+    let traces = scratch.file(name);
     std::fs::create_dir(&traces).unwrap();
     let mut found = Command::new("strace");
     let of_files =
         "trace=openat,newfstatat,statx,mkdirat,pwrite64,pread64,close,renameat,renameat2";
-    found.args(["-ff", "-s", "400", "-e", of_files, "-o"]).arg(traces.join("t"));
-    let more = ["--space", "64MiB", "--layout", layout, "--engine-limits", "theirs"];
-    let command = compare(scratch, &scratch.store(), &[&more[..], &["--quiet"]].concat());
+    found.args(["-ff", "-s", "0", "-e", of_files, "-o"]).arg(traces.join("t"));
     found.arg(command.get_program()).args(command.get_args()).current_dir(&scratch.path);
     let tried = Command::new("strace").args(["-f", "-o", "/dev/null", "true"]).output();
     if !tried.is_ok_and(|ended| ended.status.success()) {
@@ -375,14 +379,21 @@ fn traced(scratch: &Scratch, layout: &str) -> Option<Vec<Vec<String>>> {
     let ended: Output = output(found);
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
     let files = std::fs::read_dir(&traces).unwrap().map(|entry| entry.unwrap().path());
-    let texts = files.map(|path| std::fs::read_to_string(path).unwrap());
+    Some(files.map(|path| std::fs::read_to_string(path).unwrap()).collect())
+}
+
+/// Calls that the threads of a layout make; none where they can't be traced.
+fn traced(scratch: &Scratch, layout: &str) -> Option<Vec<Vec<String>>> {
+    let more = ["--space", "64MiB", "--layout", layout, "--engine-limits", "theirs"];
+    let command = compare(scratch, &scratch.store(), &[&more[..], &["--quiet"]].concat());
+    let texts = traces(scratch, layout, &command)?;
     // Threads that move objects: the main thread, which removes them, locks the directory, too.
-    let moves = |text: &String| {
+    let moves = |text: &str| {
         let names = text.contains(".data\"") || text.contains(".bin\"");
         let moves = text.contains("pwrite64(") || text.contains("pread64(");
         names && moves && !text.contains("ringfall.lock")
     };
-    Some(texts.filter(moves).map(|text| calls(&text)).collect())
+    Some(texts.iter().filter(|text| moves(text)).map(|text| calls(text)).collect())
 }
 
 #[test]
@@ -428,6 +439,77 @@ fn the_calls_are_those_of_the_engines() {
         }
         // A slow machine has time for one prefix, 8 objects of the largest.
         assert!(counts[0] >= 8 && counts[1] >= 8, "{layout}: {counts:?}");
+    }
+}
+
+/// Length and place of a read or write in the trace of a thread, bytes.
+fn extent(line: &str) -> (u64, u64) {
+    let (arguments, _) = line.rsplit_once(')').unwrap();
+    let mut numbers = arguments.rsplit(", ").map(|number| number.parse().unwrap());
+    let place = numbers.next().unwrap();
+    (numbers.next().unwrap(), place)
+}
+
+/// Slots of tiny-1b, which has 24 KiB a token, in 128 MiB, which is written over several times.
+#[test]
+fn a_run_in_slots_makes_the_engine_s_calls_in_one_file_of_its_size() {
+    // Their number, the place of the first, the size of a header and of what is behind it.
+    let cases = [
+        ("lmcache-raw", "raw_block.slots", 21, 256 << 20, 4_096, 6 << 20),
+        ("nixl", "nixlbench_POSIX_test_file_0_0", 341, 0, 0, 384 << 10),
+    ];
+    let scratch = Scratch::new("slots-strace");
+    let has_direct = takes_direct_io(&scratch.path) != Some(false);
+    for (layout, file, slots, first, header_bytes, bytes) in cases {
+        let is_raw = layout == "lmcache-raw";
+        let more = ["--layout", layout, "--verify", "full", "--storage-capacity-gb", "0.125"];
+        let more = [&more[..], &["--duration", "60", "--max-requests", "60"]].concat();
+        let Some(texts) = traces(&scratch, layout, &scratch.run_command(&more)) else {
+            return skipped("the calls of a run in slots", "strace can't trace here");
+        };
+        let mut threads = [0, 0];
+        let mut used = BTreeSet::new();
+        for text in &texts {
+            let calls: Vec<&str> = text.lines().filter(|line| line.contains(" = ")).collect();
+            let is_begun = |line: &&str| line.starts_with("openat(") && line.contains(file);
+            // The main thread removes the file.
+            let Some(begins) = calls.iter().position(is_begun) else { continue };
+            let mut found = [false, false];
+            for object in calls[begins..].split_inclusive(|line| line.starts_with("close(")) {
+                let [open, moves @ .., _close] = object else { panic!("{object:?}") };
+                let is_store = open.contains("O_CREAT");
+                found[usize::from(is_store)] = true;
+                let expected = [("O_CREAT", is_store), ("O_DIRECT", is_raw && has_direct)];
+                let expected = expected.into_iter().filter(|(_, is_set)| *is_set);
+                let expected: Vec<&str> = expected.map(|(flag, _)| flag).collect();
+                assert_eq!(flags(open), expected.join("|"), "{open}");
+                let call = if is_store { "pwrite64(" } else { "pread64(" };
+                assert!(moves.iter().all(|line| line.starts_with(call)), "{moves:?}");
+                let (moved, place) = extent(moves.last().unwrap());
+                assert!(moved <= bytes && moved.is_multiple_of(4_096), "{moves:?}");
+                let slot = (place - header_bytes - first) / (bytes + header_bytes);
+                assert_eq!(place, first + slot * (bytes + header_bytes) + header_bytes);
+                used.insert(slot);
+                let has_header = is_raw && is_store;
+                assert_eq!(moves.len(), 1 + usize::from(has_header), "{moves:?}");
+                if has_header {
+                    assert_eq!(extent(moves[0]), (header_bytes, place - header_bytes));
+                }
+            }
+            assert!(!is_raw || found != [true, true], "{layout} loads on threads of its own");
+            threads.iter_mut().zip(found).for_each(|(sum, found)| *sum += u64::from(found));
+        }
+        // Each makes one call at a time.
+        let most = if is_raw { [4, 2] } else { [64, 64] };
+        assert!((1..=most[0]).contains(&threads[0]), "{layout}: {threads:?} threads");
+        assert!((1..=most[1]).contains(&threads[1]), "{layout}: {threads:?} threads");
+        assert!(used.len() > 10 && used.last() < Some(&slots), "{layout}: {used:?}");
+        let ours = &scratch.json()["ringfall"];
+        assert_eq!(ours["files"]["layout"], layout);
+        assert_eq!(ours["config"]["settings"]["decode_reads"], "once", "{layout}");
+        assert_eq!(ours["verify"]["blocks_bad"], 0, "{layout}");
+        assert!(ours["verify"]["blocks_checked"].as_u64() > Some(1_000), "{layout}");
+        assert!(!scratch.store().exists(), "the directory was made for it");
     }
 }
 

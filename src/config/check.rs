@@ -13,7 +13,7 @@ use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::{Gib, Size};
 use super::{
     Facts, Named, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared,
-    StorageLayout, WorkloadSection,
+    WorkloadSection,
 };
 
 /// Farthest that a start may lie ahead, s: a day.
@@ -285,7 +285,7 @@ impl Check<'_> {
             } else if let Some(url) = url.as_ref().filter(|_| needs_drive) {
                 let what = format!("works with a drive, not with an object store ({url})");
                 self.wrong(key, what);
-            } else if settings.storage_layout != StorageLayout::Native && OF_DRIVES.contains(&key) {
+            } else if settings.storage_layout.is_some() && OF_DRIVES.contains(&key) {
                 let (other, layout) = (self.name_of("layout"), settings.storage_layout.name());
                 let what = format!(
                     "works with ringfall's own data file, and {other} {layout} keeps the engine's \

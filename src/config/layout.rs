@@ -2,7 +2,7 @@
 //! from it for other settings.
 
 use ringfall_core::units::BLOCK_BYTES;
-use ringfall_workloads::layout::{LayoutOption, LayoutOptions, LayoutPlan};
+use ringfall_workloads::layout::{EngineLayout, LayoutOption, LayoutOptions, LayoutPlan};
 use ringfall_workloads::model::ModelSpec;
 
 use super::kinds::IO_SIZE_BYTES_MAX;
@@ -17,16 +17,25 @@ const NAME_BYTES_MAX: usize = 255;
 /// The layout that is asked for, of a model; none where it is ringfall's own.
 ///
 /// # Errors
-/// An option that it has not, or that means nothing here; or files larger than an I/O: a sentence.
+/// An option that it has not, or that means nothing here; objects larger than an I/O; or a layout
+/// that no run can have: a sentence.
 pub(super) fn planned(
     settings: &Options,
     name: &str,
     spec: &ModelSpec,
     names: &Names<'_>,
 ) -> Result<Option<LayoutPlan>, String> {
-    let Some(engine) = settings.layout.and_then(|Word(layout)| layout.engine()) else {
+    let Some(engine) = settings.layout.and_then(|Word(layout)| layout) else {
         return Ok(None);
     };
+    if engine == EngineLayout::Mooncake {
+        return Err(format!(
+            "{} mooncake: a run can't keep buckets, which are written and evicted whole: give \
+             another layout, such as nixl, or measure its stores and fetches by `ringfall layouts \
+             compare --layout mooncake`",
+            names.name_of("layout")
+        ));
+    }
     let flag = names.name_of("layout_option");
     let mut options = [LayoutOptions::of(engine)];
     let typed = settings.layout_option.as_deref().filter(|typed| *typed != "none");
@@ -51,7 +60,7 @@ pub(super) fn planned(
             engine.name()
         ));
     }
-    match file_bytes(&plan) {
+    match object_bytes(&plan) {
         0..=IO_SIZE_BYTES_MAX => Ok(Some(plan)),
         bytes => {
             let fitting = IO_SIZE_BYTES_MAX * tokens / bytes;
@@ -67,13 +76,13 @@ pub(super) fn planned(
     }
 }
 
-/// Size of a file of a run in that layout without its header, whole blocks, bytes.
-fn file_bytes(plan: &LayoutPlan) -> u64 {
+/// Size of a file or slot of a run in that layout without its header, whole blocks, bytes.
+fn object_bytes(plan: &LayoutPlan) -> u64 {
     plan.chunk_bytes().unwrap_or(IO_SIZE_BYTES_MAX).next_multiple_of(BLOCK_BYTES)
 }
 
-/// Sets what follows from that layout: an I/O is a file, and an entry that was loaded stays with
-/// the engine. The keys of what was set.
+/// Sets what follows from that layout: an I/O is a file or slot, and an entry that was loaded stays
+/// with the engine. The keys of what was set.
 ///
 /// # Errors
 /// Another size of I/Os was asked for: a sentence.
@@ -83,16 +92,16 @@ pub(super) fn fit(
     names: &Names<'_>,
 ) -> Result<Vec<&'static str>, String> {
     let mut keys = vec!["io_size"];
-    let size = Size(file_bytes(plan));
+    let size = Size(object_bytes(plan));
     let given = settings.io_size.replace(size);
     let is_asked = names.is_asked("io_size", given != Options::defaults().io_size);
     if let Some(given) = given.filter(|given| is_asked && *given != size) {
         return Err(format!(
-            "{} {given} can't be had with {} {}, whose files have {size} each: leave one of them \
-             out",
+            "{} {given} can't be had with {} {}, whose {} have {size} each: leave one of them out",
             names.name_of("io_size"),
             names.name_of("layout"),
-            plan.layout().name()
+            plan.layout().name(),
+            if plan.has_slots() { "slots" } else { "files" }
         ));
     }
     if !names.is_given("decode_reads") {
@@ -117,12 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn an_io_is_a_file_of_the_engine_s_and_reads_are_once() {
+    fn an_io_is_an_object_of_the_engine_s_and_reads_are_once() {
         for (line, bytes) in [
             ("--layout vllm", 2 * MIB),
             ("--layout lmcache", 32 * MIB),
             ("--layout hicache --layout-option chunk_tokens=16", 2 * MIB),
             ("--layout mlperf", 64 * MIB),
+            ("--layout lmcache-raw", 32 * MIB),
+            ("--layout nixl", 2 * MIB),
+            ("--layout nixl --model deepseek-v3", 1_126_400),
             // 274.5 blocks, which vLLM pads.
             ("--layout vllm --model deepseek-v3", 1_126_400),
             ("--layout vllm --io-size 2MiB", 2 * MIB),
@@ -148,6 +160,8 @@ mod tests {
     fn what_can_t_be_kept_in_files_is_refused_with_the_remedy() {
         for (line, words) in [
             ("--layout vllm --io-size 4MiB", "whose files have 2MiB each: leave one"),
+            ("--layout nixl --io-size 4MiB", "whose slots have 2MiB each: leave one"),
+            ("--layout mooncake", "ringfall layouts compare --layout mooncake"),
             // The default is as much asked for as any other size.
             ("--layout vllm --io-size 1MiB", "--io-size 1MiB can't be had with --layout vllm"),
             (

@@ -60,7 +60,7 @@ pub use places::{Places, typed as typed_places};
 pub use plan::{
     GpuBackend, GpuTransfer, LayoutLimits, LogLevel, MergeRanks, OnDeviceFailure, Origin,
     PRECONDITION_THREAD_BYTES, PerformanceProfile, Plan, ProgressForm, Promotion, Ranks,
-    RooflineFrom, StorageLayout, TraceEpoch, TraceKind, Traffic, Until,
+    RooflineFrom, TraceEpoch, TraceKind, Traffic, Until,
 };
 pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank};

@@ -16,13 +16,13 @@ use super::places::Places;
 use super::table::{Compared, Setting, settings};
 use super::values::{Auto, Gib, Mib, PrefillSpeed, Seed};
 use super::words::{
-    Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, HistoryReads,
-    Preallocate, RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
+    Arrival, AutoscalerMode, DecodeReads, Durability, EngineLayout, EntryLayout, GenerationMode,
+    HistoryReads, Preallocate, RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LayoutLimits, LogLevel, MergeRanks, OnDeviceFailure,
-    PerformanceProfile, ProgressForm, Promotion, Ranks, RooflineFrom, StorageLayout, TraceEpoch,
-    Until, WorkloadSection, auto,
+    PerformanceProfile, ProgressForm, Promotion, Ranks, RooflineFrom, TraceEpoch, Until,
+    WorkloadSection, auto,
 };
 use crate::object_store::{
     Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX,
@@ -230,18 +230,21 @@ settings! {
         ///
         /// With an engine's layout each I/O is a file with the engine's name, of the size of its
         /// chunk, stored and loaded by the engine's system calls in a directory in --cache-dir.
-        /// Which entries are kept is decided as with native: the oldest are removed when the tier
-        /// is full. --io-size follows from the layout, and --decode-reads is once unless it is
-        /// given. An entry of llama3.1-70b-instruct or another large model may need a smaller
-        /// chunk: --layout-option chunk_tokens=N.
+        /// With lmcache-raw and nixl it is a slot in one file. Which entries are kept is decided as
+        /// with native: the oldest are removed when the tier is full. --io-size follows from the
+        /// layout, and --decode-reads is once unless it is given. An entry of
+        /// llama3.1-70b-instruct or another large model may need a smaller chunk: --layout-option
+        /// chunk_tokens=N.
         ///
-        /// It works with one directory, and without --tensor-parallel.
-        layout as storage_layout: StorageLayout = "native", "NAME", keeps demo, compared system;
+        /// It works with one directory, and without --tensor-parallel. Only `ringfall layouts
+        /// compare` has the layout mooncake.
+        layout as storage_layout: Option<EngineLayout> = "native", "NAME", keeps demo,
+            compared system;
         /// Options in place of the engine's own, as KEY=VALUE, separated by commas; `ringfall
         /// layouts` lists them
         layout_option as layout_options: String = "none", "KEY=VALUE,...", keeps demo,
             compared system;
-        /// Limits of whoever moves the files of an engine's layout
+        /// Limits of whoever moves the objects of an engine's layout
         engine_limits: LayoutLimits = "theirs", "WHOSE", keeps demo, compared system;
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo, compared nothing;

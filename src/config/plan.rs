@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ringfall_workloads::layout::{EngineLayout, LayoutPlan};
+use ringfall_workloads::layout::LayoutPlan;
 use ringfall_workloads::model::ModelSpec;
 
 use super::rules::real_only;
@@ -11,46 +11,12 @@ use super::words::{PhaseMode, ReplayedRows, choice};
 use super::{Options, Rank, Settings, WorkloadSection};
 
 choice! {
-    /// Layout in which the storage tier keeps entries.
-    StorageLayout {
-        /// In one data file on each drive, or on the device itself.
-        Native = "native",
-        /// A file for each chunk, as LMCache's `fs_native` adapter keeps it.
-        Lmcache = "lmcache",
-        /// A file for each block, as vLLM's `fs` tier keeps it.
-        Vllm = "vllm",
-        /// A file for each chunk, as llm-d's file backend keeps it.
-        Llmd = "llmd",
-        /// A file for each page, as SGLang HiCache's file backend keeps it.
-        Hicache = "hicache",
-        /// A synced file for each entry, or for each 64 MiB of it, as MLPerf Storage's KV cache
-        /// benchmark keeps it.
-        Mlperf = "mlperf",
-    }
-}
-
-choice! {
-    /// Limits of whoever moves the files of an engine's layout.
+    /// Limits of whoever moves the objects of an engine's layout.
     LayoutLimits {
         /// The engine's threads, each with one system call at a time.
         Theirs = "theirs",
-        /// The same calls with 64 files in flight.
+        /// The same calls with 64 objects in flight.
         Ours = "ours",
-    }
-}
-
-impl StorageLayout {
-    /// The engine whose layout it is; none where it is ringfall's own.
-    #[must_use]
-    pub const fn engine(self) -> Option<EngineLayout> {
-        Some(match self {
-            StorageLayout::Native => return None,
-            StorageLayout::Lmcache => EngineLayout::Lmcache,
-            StorageLayout::Vllm => EngineLayout::Vllm,
-            StorageLayout::Llmd => EngineLayout::Llmd,
-            StorageLayout::Hicache => EngineLayout::Hicache,
-            StorageLayout::Mlperf => EngineLayout::Mlperf,
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules between settings, as tables by their keys: what has no effect, what needs a drive or
 //! storage, what excludes what. [`super::check`] makes sentences of them.
 
-use super::{AutoscalerMode, Facts, GpuBackend, Settings, Shared, StorageLayout};
+use super::{AutoscalerMode, Facts, GpuBackend, Settings, Shared};
 
 /// Settings; whether they have no effect as the others stand; and why, as what comes after "has no
 /// effect". Of several rows that hold for a setting the first counts.
@@ -73,12 +73,12 @@ pub(super) const IDLE: &[Idle] = &[
     ),
     (
         &["layout_option", "engine_limits"],
-        |s, _| s.storage_layout == StorageLayout::Native,
+        |s, _| s.storage_layout.is_none(),
         "without an engine's layout (--layout)",
     ),
     (
         &["durability"],
-        |s, _| s.storage_layout != StorageLayout::Native,
+        |s, _| s.storage_layout.is_some(),
         "with an engine's layout (--layout): whether files are synced is the engine's choice",
     ),
     (&["trace_epoch"], |s, _| s.io_trace_log.is_none(), "without --io-trace-log"),

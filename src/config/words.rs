@@ -14,6 +14,7 @@ pub use ringfall_workloads::autoscale::Mode as AutoscalerMode;
 pub use ringfall_workloads::config::{
     Arrival, DecodeReads, GenerationMode, HistoryReads, PhaseMode, RagIngestion,
 };
+pub use ringfall_workloads::layout::EngineLayout;
 pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
 pub use ringfall_workloads::tiers::WritePolicy;
@@ -188,6 +189,28 @@ named! {
         Demote = "demote",
         /// A block is written when it is stored in DRAM, and stays on the SSD when it is found.
         Through = "through",
+    }
+}
+
+/// A layout of the storage tier: an engine's, or ringfall's own.
+impl Named for Option<EngineLayout> {
+    const WORDS: &'static [Word<Self>] = &{
+        let mut words = [Word(None); EngineLayout::ALL.len() + 1];
+        let mut index = 0;
+        while index < EngineLayout::ALL.len() {
+            words[index + 1] = Word(Some(EngineLayout::ALL[index]));
+            index += 1;
+        }
+        words
+    };
+    const ALIASES: &'static [(&'static str, &'static str)] = &[];
+
+    fn name(self) -> &'static str {
+        self.map_or("native", EngineLayout::name)
+    }
+
+    fn meaning(self) -> &'static str {
+        self.map_or("In one data file on each drive, or on the device itself", EngineLayout::unit)
     }
 }
 

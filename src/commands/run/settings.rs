@@ -17,6 +17,7 @@ use ringfall_running::layouts::TierLayout;
 use ringfall_running::run::{RunSettings, Start};
 use ringfall_running::store::StoreRequest;
 use ringfall_workloads::autoscale;
+use ringfall_workloads::layout::LayoutPlan;
 
 use super::ranks;
 
@@ -75,6 +76,7 @@ fn engine(plan: &Plan) -> EngineBuilder {
             Some(_) => Durability::None,
             None => plan.durability,
         })
+        .whole_ios(plan.layout_plan.as_ref().is_some_and(LayoutPlan::has_slots))
         .verify(plan.verify)
         .shape(plan.shape())
         .requests_max(Some(plan.max_inflight_requests))

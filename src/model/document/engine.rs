@@ -62,7 +62,7 @@ pub struct IoDirection of io: IoMetrics {
     /// length of the window.
     pub depth_mean: Derived<Option<f64>>,
     /// Time from submission to completion of an I/O, ms; null without I/Os. With `--layout` that of
-    /// an entry's file, from when one of the layout's threads begins with it.
+    /// an entry's file or slot, from when one of the layout's threads begins with it.
     pub latency_ms: Derived<Option<LatencyMsMax>>,
     /// I/Os by size, in octaves: each name is the smallest size of its octave, in bytes.
     pub sizes: Part<BTreeMap<String, SizeReport>> = sizes(io),

@@ -24,8 +24,8 @@ pub struct SecondReport of second: TimelineSecond {
     /// Latencies of single writes to storage, as pairs of bucket and count: bucket n begins at
     /// 2^(n/2) µs.
     pub io_write_buckets: Buckets<(u32, u32)> = buckets(&second.io[1]),
-    /// Number of I/Os in flight on storage at the end of the second; with `--layout`, of files that
-    /// were asked for, those that wait for a thread among them.
+    /// Number of I/Os in flight on storage at the end of the second; with `--layout`, of files or
+    /// slots that were asked for, those that wait for a thread among them.
     pub queue_depth: Sum<u32> = second.gauges.in_flight,
     /// Number of simulated users in this second.
     pub users: Sum<u32> = second.users,

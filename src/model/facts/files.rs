@@ -12,9 +12,9 @@ pub struct FileCounts {
     pub layout: String,
     /// Options that differ from the engine's own, each as `key=value`.
     pub changed_options: Vec<String>,
-    /// Whose limits held: `theirs`, the engine's threads, or `ours`, 64 files in flight.
+    /// Whose limits held: `theirs`, the engine's threads, or `ours`, 64 objects in flight.
     pub limits: String,
-    /// Size of a file that holds a whole chunk, without its header, bytes.
+    /// Size of a file, or a slot of one, that holds a whole chunk, without its header, bytes.
     pub file_bytes: u64,
     /// Bytes written to the files, with headers.
     pub written_bytes: u64,

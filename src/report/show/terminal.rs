@@ -91,7 +91,7 @@ fn print_engine(out: &mut dyn Write, banner: &Banner<'_>) -> std::io::Result<()>
     let depth = plan.queue_depth;
     let depth = match plan.depth_search {
         // The layout's threads, or its ring, do one each.
-        _ if plan.layout_plan.is_some() => format!("{depth} files asked for at a time each"),
+        _ if plan.layout_plan.is_some() => format!("{depth} objects asked for at a time each"),
         Some(_) => format!("up to {depth} deep each (the warm-up finds how deep)"),
         None => format!("{depth} deep each"),
     };
