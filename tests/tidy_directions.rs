@@ -62,7 +62,7 @@ const ENGINE: Table = &[
     ("ring", &["buffer"]),
     ("tier", &["buffer"]),
     ("device", &["buffer", "ring"]),
-    ("files", &["buffer", "ring"]),
+    ("files", &["buffer", "device", "ring"]),
     ("load", &["device", "ring", "tier"]),
     ("shard", &["buffer", "device", "ring", "tier"]),
     ("engine", &["buffer", "device", "shard", "tier"]),

@@ -15,6 +15,7 @@ mod raw;
 mod several;
 mod sim;
 mod touched;
+mod ways;
 
 pub use crate::drive::Preallocate;
 pub use crate::model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
@@ -34,6 +35,7 @@ pub use raw::{RawDevice, is_block_device};
 pub use several::SeveralDrives;
 pub use sim::{OtherMemory, SimDevice, SimDrive, SimMedium};
 pub use touched::TouchedRanges;
+pub(crate) use ways::{Way, Ways};
 
 use crate::buffer::Ticket;
 use crate::clock::Nanos;

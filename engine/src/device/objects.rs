@@ -14,8 +14,7 @@
 //! lies in one object.
 //!
 //! Extents don't tell a shard's I/Os what they belong to, so a transfer has addresses of its own
-//! while it lasts ([`Device::open_entry`]): the number of its way, and above it a block's place in
-//! the entry.
+//! while it lasts ([`Device::open_entry`]).
 //!
 //! *Critique.* A buffer is copied once on its way out and once on its way in: it belongs to the
 //! shard's pool, and a store may keep what it sends until long after the shard gave up on it.
@@ -28,19 +27,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::ways::{Way, Ways};
 use super::{Device, DeviceFuture, DeviceSlots};
 use crate::buffer::Ticket;
 use crate::clock::{Clock, Nanos};
 use crate::placement::Extent;
 use crate::ring::{Doorbell, IoKind, IoRequest, Parker, Ring, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
-
-/// Bits of an address that say which block of its entry is meant: entries have less than 64 GiB.
-const PLACE_BITS: u32 = 24;
-/// Most ways to entries that a shard has open at a time. All addresses are the first drive's.
-const WAYS_MAX: usize = u16::MAX as usize;
-/// Way that leads to no entry.
-const NOWHERE: u64 = WAYS_MAX as u64;
 
 /// Name of an object: its entry, and which part of that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -212,57 +205,6 @@ impl ObjectSpace {
     fn stored_bytes(&self) -> u64 {
         let blocks = |stored: &Stored| stored.objects.values().sum::<u64>();
         self.entries().stored.values().map(blocks).sum::<u64>() * BLOCK_BYTES
-    }
-}
-
-/// A way to an entry, open for one transfer.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    /// None: nothing is stored there.
-    entry: Option<u64>,
-    entry_blocks: u64,
-    transfer: u64,
-}
-
-impl Way {
-    fn part(self, name: ObjectName) -> ObjectPart {
-        ObjectPart { name, entry_blocks: self.entry_blocks, transfer: self.transfer }
-    }
-}
-
-/// The ways of a shard, by their numbers.
-#[derive(Debug, Default)]
-struct Ways {
-    open: Vec<Option<Way>>,
-    free: Vec<usize>,
-}
-
-impl Ways {
-    /// Number of the new way; none where there are too many.
-    fn open(&mut self, way: Way) -> Option<u64> {
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None if self.open.len() == WAYS_MAX => return None,
-            None => {
-                self.open.push(None);
-                self.open.len() - 1
-            }
-        };
-        self.open[number] = Some(way);
-        Some(number as u64)
-    }
-
-    /// The way of an address, and the block of its entry.
-    fn of(&self, block: u64) -> (Option<Way>, u64) {
-        let (number, place) = (block >> PLACE_BITS, block & ((1 << PLACE_BITS) - 1));
-        (self.open.get(number as usize).copied().flatten(), place)
-    }
-
-    fn close(&mut self, extent: Extent) {
-        let number = (extent.start_block >> PLACE_BITS) as usize;
-        if self.open.get_mut(number).is_some_and(|way| way.take().is_some()) {
-            self.free.push(number);
-        }
     }
 }
 
@@ -465,9 +407,7 @@ impl Device for ObjectDevice {
             _ => extents.first().and_then(|first| self.space.entry_at(first.start_block)),
         };
         let way = Way { entry, entry_blocks: blocks, transfer: self.space.new_number() };
-        let fits = blocks < 1 << PLACE_BITS;
-        let number = fits.then(|| self.ways.borrow_mut().open(way)).flatten();
-        Some(Extent { start_block: number.unwrap_or(NOWHERE) << PLACE_BITS, blocks })
+        Some(self.ways.borrow_mut().open(way))
     }
 
     fn close_entry(&self, extent: Extent) {
@@ -663,16 +603,9 @@ mod tests {
     }
 
     #[test]
-    fn more_ways_than_there_can_be_or_a_larger_entry_are_errors() {
-        let mut ways = Ways::default();
-        let way = Way { entry: Some(1), entry_blocks: 1, transfer: 2 };
-        assert!((0..WAYS_MAX as u64).all(|number| ways.open(way) == Some(number)));
-        assert_eq!(ways.open(way), None);
-        ways.close(extent(NOWHERE << PLACE_BITS, 1));
-        ways.close(extent(3 << PLACE_BITS, 1));
-        assert_eq!((ways.open(way), ways.open(way)), (Some(3), None));
+    fn a_way_that_leads_to_no_entry_is_an_error() {
         let bench = Bench::new();
-        let large = bench.device.open_entry(IoKind::Write, &[extent(0, 4)], 1 << PLACE_BITS);
+        let large = bench.device.open_entry(IoKind::Write, &[extent(0, 4)], 1 << 24);
         let place = large.unwrap().start_block;
         assert_eq!(bench.io(IoKind::Write, place, 4, 1).0, -libc::ENOBUFS);
     }

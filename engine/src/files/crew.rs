@@ -1,12 +1,12 @@
 //! Threads that do scripts for whoever asks, each with bytes that are given: plain system calls,
 //! one at a time on a thread, until the crew is ended.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::calls::call;
 use super::course::Course;
+use super::lines::{FileLine, Lines};
 use super::outcome::{FaultCause, FileOutcome};
 use super::script::{FileScript, FileStep};
 use crate::buffer::{Chunk, ChunkPool};
@@ -18,15 +18,6 @@ use crate::units::BLOCK_BYTES;
 /// Callback with the time at which a thread began with a job, and its bytes, or why it failed.
 /// Called on any thread.
 pub type FileDone = Box<dyn FnOnce(Nanos, Result<Vec<u8>, FaultCause>) + Send>;
-
-/// Line of jobs: each waits for the one before it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FileLine {
-    /// Number of the request that the jobs are of.
-    pub request: u64,
-    /// Number of the line in that request.
-    pub number: u64,
-}
 
 /// Scripts on one object, with its bytes.
 pub struct FileJob {
@@ -40,13 +31,9 @@ pub struct FileJob {
     pub done: FileDone,
 }
 
-/// Jobs that wait. They are as many as whoever asks has in flight.
 #[derive(Default)]
 struct Queue {
-    /// The first of each line that no thread works on.
-    ready: VecDeque<FileJob>,
-    /// Those that wait for the one before them, by their lines.
-    behind: HashMap<FileLine, VecDeque<FileJob>>,
+    lines: Lines<FileJob>,
     is_over: bool,
 }
 
@@ -110,14 +97,8 @@ impl FileCrew {
 
     /// Has the job done.
     pub fn ask(&self, job: FileJob) {
-        let mut queue = held(&self.shared.queue);
-        match queue.behind.get_mut(&job.line) {
-            Some(behind) => behind.push_back(job),
-            None => {
-                queue.behind.insert(job.line, VecDeque::new());
-                queue.ready.push_back(job);
-                self.shared.bell.notify_one();
-            }
+        if held(&self.shared.queue).lines.add(job.line, job) {
+            self.shared.bell.notify_one();
         }
     }
 
@@ -151,7 +132,7 @@ impl Shared {
     fn next(&self) -> Option<FileJob> {
         let mut queue = held(&self.queue);
         loop {
-            if let Some(job) = queue.ready.pop_front() {
+            if let Some(job) = queue.lines.next() {
                 return Some(job);
             }
             if queue.is_over {
@@ -159,16 +140,6 @@ impl Shared {
             }
             queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// The job behind the one of that line that has ended.
-    fn behind(&self, line: FileLine) -> Option<FileJob> {
-        let mut queue = held(&self.queue);
-        let next = queue.behind.get_mut(&line).and_then(VecDeque::pop_front);
-        if next.is_none() {
-            queue.behind.remove(&line);
-        }
-        next
     }
 }
 
@@ -178,7 +149,8 @@ impl Worker {
             loop {
                 let line = job.line;
                 self.do_job(job);
-                match self.shared.behind(line) {
+                let next = held(&self.shared.queue).lines.behind(line);
+                match next {
                     Some(next) => job = next,
                     None => break,
                 }
