@@ -262,6 +262,7 @@ impl Begin<'_> {
         let plan = &given;
         let workload = Arc::new(plan.workload_config());
         let mut settings = settings::of(plan);
+        settings.layout = settings.layout.map(|layout| settings::as_its_files_open(layout, plan));
         let memory = gpu.memory.clone();
         if let Some(memory) = gpu.memory {
             settings.engine = settings.engine.gpu_memory(memory);

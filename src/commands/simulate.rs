@@ -30,6 +30,7 @@ pub fn run(args: &SimulateArgs, command_line: Vec<String>) -> Result<Exit> {
     tell_apart(&mut devices, &args.device);
     let plans = plans(args)?;
     for plan in &plans {
+        devices.iter().try_for_each(|device| simulated::refuse_files_on_several(plan, device))?;
         for (flag, output) in all_outputs(plan) {
             refuse_input(&flag, output, args.device.iter().map(PathBuf::as_path))?;
         }
@@ -127,6 +128,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     let interrupt = interrupt()?;
     let mut what_if = WhatIf::new(plan);
     what_if.doubts = doubts(devices);
+    what_if.doubts.extend(simulated::doubt_of_files(plan).map(str::to_owned));
     'all: for plan in plans {
         for device in devices {
             if interrupt.is_set() {

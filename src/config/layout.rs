@@ -153,7 +153,10 @@ mod tests {
         let plan = resolve(&typed(&of_8b("--layout vllm")), Some(&file), &facts()).unwrap();
         assert_eq!(u64::from(plan.io_size_bytes), 2 * MIB);
         let simulated = Facts { is_simulated: true, ..facts() };
-        assert!(plan_on("--layout vllm", &simulated).layout_plan.is_none());
+        let simulated = plan_on(&of_8b("--layout vllm"), &simulated);
+        assert!(simulated.layout_plan.is_some() && simulated.asked_of_a_drive().is_empty());
+        assert_eq!(u64::from(simulated.io_size_bytes), 2 * MIB);
+        assert_eq!(simulated.decode_reads, DecodeReads::Once);
     }
 
     #[test]

@@ -236,8 +236,9 @@ settings! {
         /// llama3.1-70b-instruct or another large model may need a smaller chunk: --layout-option
         /// chunk_tokens=N.
         ///
-        /// It works with one directory, and without --tensor-parallel. Only `ringfall layouts
-        /// compare` has the layout mooncake.
+        /// It works with one directory or one simulated drive, and without --tensor-parallel; only
+        /// `ringfall layouts compare` has the layout mooncake. On a simulated drive only reads,
+        /// writes and syncs of the files take time, and there is no page cache.
         layout as storage_layout: Option<EngineLayout> = "native", "NAME", keeps demo,
             compared system;
         /// Options in place of the engine's own, as KEY=VALUE, separated by commas; `ringfall

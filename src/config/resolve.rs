@@ -117,12 +117,7 @@ pub fn resolve_with(
     let typed = Options { model: Some(name), ..settings };
     let mut effective = typed.clone();
     let name = typed.model.as_deref().unwrap_or_default();
-    // In a simulated run nothing is kept in files.
-    let asked_layout = match facts.is_simulated {
-        true => Ok(None),
-        false => layout::planned(&typed, name, &model_spec, &names),
-    };
-    let fitted = asked_layout.and_then(|plan| {
+    let fitted = layout::planned(&typed, name, &model_spec, &names).and_then(|plan| {
         let keys = plan.as_ref().map(|plan| layout::fit(plan, &mut effective, &names));
         let keys = keys.transpose()?.unwrap_or_default();
         Ok((plan, keys))

@@ -92,7 +92,6 @@ const REAL_ONLY: &[(&[&str], &str)] = &[
     (&["cache_dir"], "the file that describes the drive says how many there are"),
     (&["on_device_failure"], "no device is used"),
     (&["destroy_device_contents"], "no device is touched"),
-    (&["layout", "layout_option", "engine_limits"], "no file is written"),
     (&["precondition"], "there is no drive to precondition"),
     (&["numa"], "no core is pinned"),
     (&["sqpoll", "iopoll", "nvme_passthrough"], "no io_uring is used"),

@@ -152,10 +152,12 @@ codes! {
         /// The ranks did not have one queue depth.
         DepthsDiffer = "depths_differ",
     }
-    /// Those that the description of a simulated drive raises.
+    /// Those that the description of a simulated drive raises, or what it leaves out.
     OF_SIMULATION {
         /// The description says that its figures are not to be relied on.
         DeviceDoubtful = "device_doubtful",
+        /// Opening, renaming and removing files of an engine's layout took no time.
+        FileCallsFree = "file_calls_free",
     }
     /// Those that reading a result back raises.
     OF_READING {

@@ -45,6 +45,8 @@ pub enum Binding {
     QueueDepth = "queue depth",
     /// I/Os that `--io-buffer-mb` has buffers for.
     IoBuffers = "I/O buffers",
+    /// Threads that move the files of an engine's layout (`--layout`).
+    LayoutThreads = "layout threads",
     /// Requests that are served at a time (`--max-inflight-requests`).
     ServingSlots = "serving slots",
     /// Permits to allocate (`--max-concurrent-allocs`).

@@ -15,6 +15,7 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::{REUSE_APART_MAX, SimulationFigures};
 use ringfall_model::health::SAMPLES_MIN;
 use ringfall_model::{Alternative, Alternatives, Binding, RunResult};
+use ringfall_workloads::layout::LayoutPlan;
 
 use super::simulated::run;
 
@@ -212,6 +213,7 @@ impl<'a> Again<'a> {
     fn candidates(&self) -> Vec<Candidate> {
         let mut all = self.with_faster_drive();
         all.extend(self.with_deeper_queue());
+        all.extend(self.with_more_threads());
         all.extend(self.with_faster_machine());
         all.extend(self.with_larger_tiers());
         all
@@ -323,6 +325,18 @@ impl<'a> Again<'a> {
         [more, buffers, fewer].into_iter().flatten().collect()
     }
 
+    fn with_more_threads(&self) -> Option<Candidate> {
+        self.candidate(
+            self.figures.files_waiting_mean > 0.0,
+            Binding::LayoutThreads,
+            "twice the threads that move files".to_owned(),
+            |plan, _| {
+                let layout = plan.layout_plan.take();
+                plan.layout_plan = layout.map(LayoutPlan::with_twice_the_workers);
+            },
+        )
+    }
+
     fn with_faster_machine(&self) -> Vec<Candidate> {
         let requests = &self.result.requests;
         let (slots, permits) =
@@ -423,9 +437,13 @@ mod tests {
                           write: {mb_per_s: 5000, iops: 1000000, latency_us: 20000}\n";
 
     fn ran(more: &str) -> RunResult {
+        run_with(&format!("--io-size 8MiB --queue-depth 4 {more}"))
+    }
+
+    fn run_with(more: &str) -> RunResult {
         let line = format!(
             "--model tiny-1b --num-users 4 --arrival closed --shards 1 --cpu-mem-gb 0 --quiet \
-             --generation-mode none --duration 60 --io-size 8MiB --queue-depth 4 {more}"
+             --generation-mode none --duration 60 {more}"
         );
         let options = run_args(line.split_whitespace().map(str::to_owned)).unwrap().options;
         let plan = resolve(&options, None, &Facts::look().of_no_machine()).unwrap();
@@ -451,6 +469,31 @@ mod tests {
             Binding::Generation,
         ];
         assert_eq!(tried(&result), expected);
+    }
+
+    /// A file of 6 MiB takes 1.3 ms and the drive's latency of 20 ms, which one thread waits for
+    /// file by file.
+    #[test]
+    fn threads_of_a_layout_bind_where_files_wait_for_them() {
+        let with = |threads: u32| {
+            let options =
+                format!("chunk_tokens=256,load_threads={threads},store_threads={threads}");
+            run_with(&format!("--layout vllm --layout-option {options}"))
+        };
+        let [one, two] = [1, 2].map(with);
+        let report = one.simulation.as_ref().unwrap();
+        assert_eq!(report.binds.known(), Some(Binding::LayoutThreads), "{:?}", report.because);
+        assert!(report.drive_busy_share.known().is_some_and(|busy| busy < 0.1), "{report:?}");
+        let latency = |result: &RunResult| result.engine.io_read.latency.quantile_ns(0.5);
+        assert!(latency(&one).is_some_and(|ns| (20_000_000..22_000_000).contains(&ns)));
+        let mean_ns = |result: &RunResult| result.requests.mean_time_ns().unwrap();
+        let times_faster = mean_ns(&one) / mean_ns(&two);
+        assert!(times_faster > 1.5, "{times_faster}");
+        // The other run is the one that was tried.
+        let tried = report.alternatives.as_ref().unwrap();
+        let tried = tried.iter().find(|one| one.resource == Binding::LayoutThreads).unwrap();
+        assert!((tried.times_faster - times_faster).abs() < 1e-9, "{tried:?}");
+        assert_eq!(with(1).files, one.files);
     }
 
     #[test]

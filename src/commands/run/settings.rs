@@ -82,24 +82,27 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .requests_max(Some(plan.max_inflight_requests))
 }
 
-/// The engine's layout of the storage tier; files are opened without O_DIRECT where the file system
-/// takes none.
+/// The engine's layout of the storage tier.
 fn layout(plan: &Plan) -> Option<TierLayout> {
-    let layout = plan.layout_plan.clone()?;
-    let temporary = std::env::temp_dir();
-    let place = plan.cache_dirs.first().unwrap_or(&temporary);
-    let place = std::path::absolute(place).unwrap_or_else(|_| place.clone());
     Some(TierLayout {
-        plan: match takes_direct_io(&place) {
-            Some(false) => layout.through_the_page_cache(),
-            _ => layout,
-        },
+        plan: plan.layout_plan.clone()?,
         limits: match plan.engine_limits {
             LayoutLimits::Theirs => EngineLimits::Theirs,
             LayoutLimits::Ours => EngineLimits::Ours,
         },
         io_bytes: u64::from(plan.io_size_bytes),
     })
+}
+
+/// A layout whose files are opened without O_DIRECT where the file system takes none.
+pub(super) fn as_its_files_open(layout: TierLayout, plan: &Plan) -> TierLayout {
+    let temporary = std::env::temp_dir();
+    let place = plan.cache_dirs.first().unwrap_or(&temporary);
+    let place = std::path::absolute(place).unwrap_or_else(|_| place.clone());
+    match takes_direct_io(&place) {
+        Some(false) => TierLayout { plan: layout.plan.through_the_page_cache(), ..layout },
+        _ => layout,
+    }
 }
 
 /// Where the data goes.

@@ -64,7 +64,9 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
             latency: MEMORY_LATENCY,
         },
     };
-    none_of(plan.asked_of_a_drive().into_iter().map(|(flag, _)| {
+    let layout = plan.layout_plan.is_some().then(|| "--layout".to_owned());
+    let of_a_drive = plan.asked_of_a_drive().into_iter().map(|(flag, _)| flag);
+    none_of(of_a_drive.chain(layout).map(|flag| {
         let more = match &*flag {
             "--cache-dir" => " (a plain DIR is --cache-dir)",
             // In the rows of a trace, a layout shows in the number of reads alone.
@@ -140,6 +142,31 @@ pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
     }))
 }
 
+/// Refuses an engine's layout on several drives: its files are in one directory.
+///
+/// # Errors
+/// A sentence.
+pub fn refuse_files_on_several(plan: &Plan, device: &DeviceFile) -> Result<(), InputError> {
+    let files = plan.layout_plan.as_ref().filter(|_| device.drives > 1);
+    none_of(files.map(|files| {
+        format!(
+            "--layout {} works with one drive, and {} describes {}: describe one of them",
+            files.layout().name(),
+            device.name,
+            device.drives
+        )
+    }))
+}
+
+/// Why a real run in an engine's layout may differ from a simulated one; none where there is none.
+pub fn doubt_of_files(plan: &Plan) -> Option<&'static str> {
+    plan.layout_plan.as_ref().map(|_| {
+        "opening, closing, renaming and removing files and handing them to threads took no time, \
+         which no description of a drive has: a real drive serves at most this much, except where \
+         the page cache serves reads or holds writes back"
+    })
+}
+
 /// Runs the plan on that drive, and again with more of each resource, to tell which limited it.
 ///
 /// # Errors
@@ -191,6 +218,11 @@ fn tell_simulated(
     result.warnings.extend(device.doubt.as_ref().map(|doubt| Warning {
         code: Code::DeviceDoubtful,
         text: format!("the description of {} says: {doubt}", device.name),
+        flag_to_try: None,
+    }));
+    result.warnings.extend(doubt_of_files(&result.plan).map(|doubt| Warning {
+        code: Code::FileCallsFree,
+        text: doubt.to_owned(),
         flag_to_try: None,
     }));
 }
@@ -293,5 +325,26 @@ mod tests {
         let error = logical(&plan, Vec::new()).unwrap_err().to_string();
         assert!(error.contains("--layout has no effect with --io-trace-log"), "{error}");
         assert!(error.contains("--decode-reads once reads entries as often"), "{error}");
+    }
+
+    #[test]
+    fn an_engine_s_files_are_on_one_drive_and_a_warning_says_what_took_no_time() {
+        let line =
+            "--layout vllm --model tiny-1b --num-users 2 --duration 5 --cpu-mem-gb 0 --quiet";
+        let options = run_args(line.split_whitespace().map(str::to_owned)).unwrap().options;
+        let plan = resolve(&options, None, &Facts::look().of_no_machine()).unwrap();
+        let text = "name: two\nread: {mb_per_s: 1000, iops: 1000, latency_us: 10}\n\
+                    write: {mb_per_s: 1000, iops: 1000, latency_us: 10}\ndrives: 2\n";
+        let mut device = DeviceFile::parse("two.yaml", text).unwrap();
+        let error = refuse_files_on_several(&plan, &device).unwrap_err().to_string();
+        assert!(
+            error.contains("--layout vllm works with one drive, and two describes 2"),
+            "{error}"
+        );
+        device.drives = 1;
+        refuse_files_on_several(&plan, &device).unwrap();
+        let result = run(&plan, &device, Vec::new(), &Interrupt::install().unwrap()).unwrap();
+        let is_warned = result.warnings.iter().any(|one| one.code == Code::FileCallsFree);
+        assert!(is_warned && result.files.is_some(), "{:?}", result.warnings);
     }
 }

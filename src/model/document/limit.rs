@@ -66,6 +66,8 @@ pub enum LimitKind {
     Storage = "storage",
     /// The queue depth that was allowed.
     QueueDepth = "queue depth",
+    /// The number of threads that moved the files of an engine's layout.
+    LayoutThreads = "layout threads",
     /// The number of requests that were served at a time.
     ServingSlots = "serving slots",
     /// Copies in memory.
@@ -119,6 +121,8 @@ const MORE_SHARDS: &str = "more --shards";
 const NO_PERMITS: &str = "--max-concurrent-allocs 0";
 /// Remedy of a drive that could have worked on more I/Os at a time.
 const LARGER_DEPTH: &str = "a larger --queue-depth";
+/// Remedy of an engine with few threads.
+const MORE_THREADS: &str = "more threads in --layout-option";
 /// Remedy of full tiers above storage.
 const LARGER_GPU_TIER: &str = "a larger --gpu-mem-gb";
 const LARGER_CPU_TIER: &str = "a larger --cpu-mem-gb";
@@ -129,13 +133,12 @@ const LARGER_STORAGE: &str = "a larger --storage-capacity-gb";
 /// trace, or where the setting is at its bound.
 fn flag_in_place(flag: String, document: &Document) -> Option<String> {
     let config = document.ringfall.config.as_ref();
+    let setting = |key: &str| config.and_then(|config| config.settings.get(key)?.as_str());
     let at_a_rate = match &*flag {
         MORE_USERS => "a higher --request-rate",
         FEWER_USERS => "a lower --request-rate",
-        LARGER_IOS => {
-            let size = config.and_then(|config| config.settings.get("io_size")?.as_str());
-            return (size != Some(LARGEST_IO)).then_some(flag);
-        }
+        LARGER_IOS => return (setting("io_size") != Some(LARGEST_IO)).then_some(flag),
+        MORE_THREADS => return (setting("engine_limits") != Some("ours")).then_some(flag),
         _ => return Some(flag),
     };
     let source = config.and_then(|config| config.source.as_deref());
@@ -383,6 +386,7 @@ fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
         Binding::DriveParallelism => (LimitKind::Parallelism, Some(LARGER_IOS)),
         Binding::QueueDepth => (LimitKind::QueueDepth, Some(LARGER_DEPTH)),
         Binding::IoBuffers => (LimitKind::QueueDepth, Some("a larger --io-buffer-mb")),
+        Binding::LayoutThreads => (LimitKind::LayoutThreads, Some(MORE_THREADS)),
         Binding::ServingSlots => {
             (LimitKind::ServingSlots, Some("a higher --max-inflight-requests"))
         }
@@ -716,17 +720,24 @@ mod tests {
     }
 
     #[test]
-    fn larger_ios_are_proposed_unless_they_are_the_largest() {
+    fn remedies_are_proposed_unless_a_setting_rules_them_out() {
         let result = enough();
         let mut document = Document::of(&result);
-        let flag = |document: &Document| flag_in_place(LARGER_IOS.to_owned(), document);
-        assert_eq!(flag(&document).as_deref(), Some(LARGER_IOS));
+        let flag = |flag: &str, document: &Document| flag_in_place(flag.to_owned(), document);
         let declared = SETTINGS.iter().find(|setting| setting.key == "io_size").unwrap();
         assert!(declared.range().unwrap().contains(&format!("to {LARGEST_IO},")));
-        let mut config = document.ringfall.config.as_ref().unwrap().clone();
-        config.settings.insert("io_size".to_owned(), LARGEST_IO.into());
-        document.ringfall.config = crate::document::Agreed::of(config);
-        assert_eq!(flag(&document), None);
+        let plain = document.ringfall.config.clone();
+        for (remedy, key, value) in [
+            (LARGER_IOS, "io_size", LARGEST_IO),
+            (MORE_THREADS, "engine_limits", "ours"),
+        ] {
+            document.ringfall.config = plain.clone();
+            assert_eq!(flag(remedy, &document).as_deref(), Some(remedy));
+            let mut config = plain.as_ref().unwrap().clone();
+            config.settings.insert(key.to_owned(), value.into());
+            document.ringfall.config = crate::document::Agreed::of(config);
+            assert_eq!(flag(remedy, &document), None, "{key}");
+        }
     }
 
     #[test]
@@ -738,6 +749,7 @@ mod tests {
             (Binding::DriveLatency, LimitKind::Latency),
             (Binding::QueueDepth, LimitKind::QueueDepth),
             (Binding::IoBuffers, LimitKind::QueueDepth),
+            (Binding::LayoutThreads, LimitKind::LayoutThreads),
             (Binding::ServingSlots, LimitKind::ServingSlots),
             (Binding::Permits, LimitKind::Permits),
             (Binding::Memory, LimitKind::Memory),

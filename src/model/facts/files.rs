@@ -20,7 +20,7 @@ pub struct FileCounts {
     pub written_bytes: u64,
     /// Bytes read from the files, with headers.
     pub read_bytes: u64,
-    /// Operations of each kind that was done.
+    /// Operations of each kind that was done; of a simulated run, those that take time.
     pub operations: Vec<FileOperations>,
     /// Operations that failed, by kind and cause; empty in results that do not have them.
     #[serde(default)]

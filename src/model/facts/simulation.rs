@@ -16,4 +16,6 @@ pub struct SimulationFigures {
     pub memory_busy_share: f64,
     /// Share of the window in which something was copied between host and GPU memory.
     pub gpu_link_busy_share: f64,
+    /// Mean number of files of an engine's layout that waited for a thread.
+    pub files_waiting_mean: f64,
 }

@@ -29,7 +29,8 @@ pub struct WhatIf {
     pub seconds: u64,
     /// Capacity of the CPU tier, GiB.
     pub cpu_memory_gib: f64,
-    /// Why the numbers of drives are not to be relied on, as their descriptions say.
+    /// Why the numbers of drives are not to be relied on, as their descriptions say, and what they
+    /// leave out of an engine's files.
     pub doubts: Vec<String>,
     /// A simulated run each.
     pub rows: Vec<WhatIfRow>,

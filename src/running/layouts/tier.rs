@@ -2,20 +2,21 @@
 //! engine's name, or a slot in one, stored and loaded by the engine's calls on as many threads.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ringfall_core::clock::Nanos;
+use ringfall_core::clock::{Clock, Nanos};
 use ringfall_core::error::SetupError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::BLOCK_BYTES;
-use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart};
+use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart, SimDrive};
 use ringfall_engine::files::{
-    FaultCause, FileCrew, FileFault, FileJob, FileLine, FileOutcome, FileScript, FileStep, StepKind,
+    FaultCause, FileCrew, FileFault, FileJob, FileLine, FileOutcome, FileScript, FileStep,
+    SimFiles, StepKind,
 };
+use ringfall_engine::ring::IoKind;
 use ringfall_model::facts::{EngineLimits, FileCounts, FileFailures, FileOperations};
-use ringfall_workloads::layout::{
-    EngineLayout, EntryPart, LayoutOption, LayoutPlan, LayoutWork, OURS_IN_FLIGHT,
-};
+use ringfall_workloads::layout::{EngineLayout, EntryPart, LayoutOption, LayoutPlan, LayoutWork};
 use rustix::io::Errno;
 
 use super::steps::script;
@@ -29,6 +30,77 @@ pub struct TierLayout {
     pub limits: EngineLimits,
     /// Size of an I/O of the run, and of a file or slot but for its header, bytes.
     pub io_bytes: u64,
+}
+
+impl TierLayout {
+    /// Number of workers that store, and of those that load where these are others.
+    fn workers(&self) -> (u64, Option<u64>) {
+        let TierLayout { plan, limits, .. } = self;
+        match limits {
+            EngineLimits::Theirs => {
+                let loads = (!plan.shares_threads()).then(|| plan.entry_threads(LayoutWork::Load));
+                (plan.entry_threads(LayoutWork::Store), loads)
+            }
+            EngineLimits::Ours => (plan.ours_in_flight(), None),
+        }
+    }
+
+    /// Line in which a part waits for its turn, and the scripts that move it, where there are slots
+    /// to and from this one.
+    fn scripts(
+        &self,
+        work: LayoutWork,
+        part: ObjectPart,
+        bytes: u64,
+        slot: u64,
+    ) -> (FileLine, Vec<FileScript>) {
+        let TierLayout { plan, limits, io_bytes } = self;
+        let io_blocks = io_bytes / BLOCK_BYTES;
+        let (index, parts) =
+            (part.name.first_block / io_blocks, part.entry_blocks.div_ceil(io_blocks));
+        let turn = match limits {
+            EngineLimits::Theirs => plan.turn_of(work, index, parts),
+            EngineLimits::Ours => index..index + 1,
+        };
+        let of_entry = EntryPart { entry: part.name.entry, index, bytes, slot };
+        let scripts = match work {
+            LayoutWork::Store => vec![plan.store_part(of_entry)],
+            LayoutWork::Load => plan.load_part(of_entry, &turn),
+        };
+        let line = FileLine { request: part.transfer, number: turn.start };
+        (line, scripts.into_iter().map(script).collect())
+    }
+
+    /// Its files on a simulated drive.
+    #[must_use]
+    pub fn simulated(&self, drive: Rc<SimDrive>, clock: Clock) -> Rc<SimFiles> {
+        let layout = self.clone();
+        let rule = move |kind, part, bytes| {
+            let work = match kind {
+                IoKind::Read => LayoutWork::Load,
+                _ => LayoutWork::Store,
+            };
+            // A simulated drive takes as long for each.
+            layout.scripts(work, part, bytes, 0)
+        };
+        SimFiles::new(drive, clock, self.workers(), Box::new(rule))
+    }
+
+    /// Counts of operations on its files, by kind.
+    #[must_use]
+    pub fn counts(&self, outcome: &FileOutcome) -> FileCounts {
+        let TierLayout { plan, limits, io_bytes } = self;
+        FileCounts {
+            layout: plan.layout().name().to_owned(),
+            changed_options: plan.options().changed(),
+            limits: limits.name().to_owned(),
+            file_bytes: *io_bytes,
+            written_bytes: outcome.written_bytes,
+            read_bytes: outcome.read_bytes,
+            operations: operations(outcome),
+            failures: outcome.faults.iter().map(failures).collect(),
+        }
+    }
 }
 
 /// Files of a run's storage tier, below a directory that is the run's own. Cheap to clone.
@@ -81,21 +153,13 @@ impl TierFiles {
         layout: &TierLayout,
         inside: &Arc<HeldDirectory>,
     ) -> Result<TierFiles, SetupError> {
-        let TierLayout { plan, limits, io_bytes } = layout;
-        let is_direct = plan.options().value(LayoutOption::Direct) == Some(1);
-        let direct_bytes = if is_direct { *io_bytes } else { 0 };
+        let is_direct = layout.plan.options().value(LayoutOption::Direct) == Some(1);
+        let direct_bytes = if is_direct { layout.io_bytes } else { 0 };
         let name = inside.path().display().to_string();
-        let start = |work| {
-            let threads = match limits {
-                EngineLimits::Theirs => plan.entry_threads(work),
-                EngineLimits::Ours => OURS_IN_FLIGHT,
-            };
-            FileCrew::start(Arc::clone(inside), threads as usize, direct_bytes)
-        };
-        let has_loads = *limits == EngineLimits::Theirs && !plan.shares_threads();
-        let loads = has_loads.then(|| start(LayoutWork::Load)).transpose()?;
-        let stores = start(LayoutWork::Store)?;
-        let slots = plan.has_slots().then(Mutex::default);
+        let start = |threads| FileCrew::start(Arc::clone(inside), threads as usize, direct_bytes);
+        let (stores, loads) = layout.workers();
+        let (loads, stores) = (loads.map(start).transpose()?, start(stores)?);
+        let slots = layout.plan.has_slots().then(Mutex::default);
         Ok(TierFiles(Arc::new(Files { layout: layout.clone(), name, stores, loads, slots })))
     }
 
@@ -116,17 +180,7 @@ impl TierFiles {
     pub fn counts(&self) -> FileCounts {
         let mut outcome = self.0.stores.outcome();
         self.0.loads.iter().for_each(|loads| outcome.add(&loads.outcome()));
-        let TierLayout { plan, limits, io_bytes } = &self.0.layout;
-        FileCounts {
-            layout: plan.layout().name().to_owned(),
-            changed_options: plan.options().changed(),
-            limits: limits.name().to_owned(),
-            file_bytes: *io_bytes,
-            written_bytes: outcome.written_bytes,
-            read_bytes: outcome.read_bytes,
-            operations: operations(&outcome),
-            failures: outcome.faults.iter().map(failures).collect(),
-        }
+        self.0.layout.counts(&outcome)
     }
 
     /// The slots, where there are such.
@@ -152,29 +206,18 @@ impl TierFiles {
 
     /// Has a part's scripts done, in its turn.
     fn ask(&self, work: LayoutWork, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
-        let TierLayout { plan, limits, io_bytes } = &self.0.layout;
-        let io_blocks = io_bytes / BLOCK_BYTES;
-        let (index, parts) =
-            (part.name.first_block / io_blocks, part.entry_blocks.div_ceil(io_blocks));
-        let turn = match limits {
-            EngineLimits::Theirs => plan.turn_of(work, index, parts),
-            EngineLimits::Ours => index..index + 1,
-        };
         let Some(slot) = self.slot(work, part.name) else {
             return done(Nanos::ZERO, Err(Errno::NOENT.raw_os_error()));
         };
-        let of_entry = EntryPart { entry: part.name.entry, index, bytes: bytes.len() as u64, slot };
-        let (scripts, crew) = match work {
-            LayoutWork::Store => (vec![plan.store_part(of_entry)], &self.0.stores),
-            LayoutWork::Load => {
-                (plan.load_part(of_entry, &turn), self.0.loads.as_ref().unwrap_or(&self.0.stores))
-            }
+        let (line, scripts) = self.0.layout.scripts(work, part, bytes.len() as u64, slot);
+        let crew = match (work, &self.0.loads) {
+            (LayoutWork::Load, Some(loads)) => loads,
+            _ => &self.0.stores,
         };
-        let scripts = scripts.into_iter().map(script).collect();
         crew.ask(FileJob {
             scripts,
             bytes,
-            line: FileLine { request: part.transfer, number: turn.start },
+            line,
             done: Box::new(move |begun, outcome| {
                 let outcome = match (outcome, work) {
                     (Ok(bytes), _) => Ok(bytes),
@@ -253,9 +296,12 @@ impl ObjectIo for TierFiles {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::mpsc::channel;
 
-    use ringfall_engine::device::{CacheDir, ObjectOutcome};
+    use ringfall_core::model::DeviceModel;
+    use ringfall_engine::device::{CacheDir, Device as _, ObjectOutcome};
+    use ringfall_engine::ring::IoRequest;
     use ringfall_host::Scratch;
 
     use super::super::tests::plan;
@@ -376,6 +422,55 @@ mod tests {
                 assert_eq!((count("create"), count("unlink")), (Some(3), Some(2)));
                 place.remove().unwrap();
                 assert_eq!(std::fs::read_dir(&*scratch).unwrap().count(), 0);
+            }
+        }
+    }
+
+    /// An entry of nine blocks has two whole files and one of a block.
+    #[test]
+    fn a_simulated_drive_serves_the_ios_of_the_layout_with_its_tail() {
+        for layout in [
+            EngineLayout::Lmcache,
+            EngineLayout::Vllm,
+            EngineLayout::Llmd,
+            EngineLayout::Hicache,
+            EngineLayout::Mlperf,
+        ] {
+            for limits in [EngineLimits::Theirs, EngineLimits::Ours] {
+                let now = Rc::new(Cell::new(Nanos::ZERO));
+                let (clock, io) = (Clock::Simulated(Rc::clone(&now)), Nanos::from_us(10));
+                let drive = SimDrive::new(DeviceModel::ideal(io), clock.clone(), None);
+                let layout = TierLayout { plan: plan(layout), limits, io_bytes: IO_BYTES as u64 };
+                let files = layout.simulated(Rc::clone(&drive), clock);
+                let device = files.attach(0);
+                for kind in [IoKind::Write, IoKind::Read] {
+                    let way = device.open_entry(kind, &[], 9).unwrap();
+                    let ios = [(0, IO_BYTES), (4, IO_BYTES), (8, 4096)].map(|(block, bytes)| {
+                        let offset_bytes = (way.start_block + block) * BLOCK_BYTES;
+                        let length_bytes = bytes as u32;
+                        let request =
+                            IoRequest { kind, offset_bytes, length_bytes, buffer_offset: 0 };
+                        device.submit(request, None)
+                    });
+                    while let Some(at) = drive.next_completion() {
+                        now.set(at);
+                        drive.complete_due();
+                    }
+                    assert_eq!((device.in_flight(), ios.len()), (0, 3));
+                }
+                let counts = layout.counts(&files.outcome());
+                let told: Vec<_> =
+                    counts.operations.iter().map(|one| (&*one.name, one.count)).collect();
+                let entry_bytes = (2 * IO_BYTES + 4096) as u64;
+                let (expected, bytes): (&[_], u64) = match layout.plan.layout() {
+                    // A header each, and a sync.
+                    EngineLayout::Mlperf => {
+                        (&[("write", 6), ("read", 6), ("fsync", 3)], entry_bytes + 3 * 128)
+                    }
+                    _ => (&[("write", 3), ("read", 3)], entry_bytes),
+                };
+                assert_eq!(told, expected, "{layout:?}");
+                assert_eq!((counts.written_bytes, counts.read_bytes), (bytes, bytes), "{layout:?}");
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::engine::EngineLayout;
+use super::entry::OURS_IN_FLIGHT;
 use super::names::{chunk_digest, digest64, lmcache_rank, parent, vllm_path, vllm_root};
 use super::operations::{EngineRequest, EngineWorkers, FileOperation, ObjectScript, WorkerTile};
 use super::options::{LayoutOption, LayoutOptions};
@@ -59,6 +60,8 @@ pub struct LayoutPlan {
     token_bytes: u64,
     /// Whether each rank has all of a token's bytes (MLA).
     is_replicated: bool,
+    /// Workers in place of each: 1, but where somebody asks what more would bring.
+    workers_times: u64,
 }
 
 impl LayoutPlan {
@@ -90,8 +93,15 @@ impl LayoutPlan {
             )));
         }
         let model = model.to_owned();
-        let plan =
-            LayoutPlan { options, model, tensor_parallel, tokens, token_bytes, is_replicated };
+        let plan = LayoutPlan {
+            options,
+            model,
+            tensor_parallel,
+            tokens,
+            token_bytes,
+            is_replicated,
+            workers_times: 1,
+        };
         if plan.units() == 0 {
             return Err(Error::new(format!(
                 "a prefix of {tokens} tokens is shorter than a chunk of {name}, {} tokens",
@@ -118,6 +128,19 @@ impl LayoutPlan {
     pub fn through_the_page_cache(mut self) -> LayoutPlan {
         self.options.forgo_direct();
         self
+    }
+
+    /// The same with twice the workers, the engine's and ours; its options stay.
+    #[must_use]
+    pub fn with_twice_the_workers(mut self) -> LayoutPlan {
+        self.workers_times *= 2;
+        self
+    }
+
+    /// Objects in flight where the engine's own limits are left aside.
+    #[must_use]
+    pub fn ours_in_flight(&self) -> u64 {
+        OURS_IN_FLIGHT * self.workers_times
     }
 
     /// KV bytes of a token, of all ranks together.
@@ -313,10 +336,11 @@ impl LayoutPlan {
     /// Workers of the engine for work of that direction.
     #[must_use]
     pub fn workers(&self, work: LayoutWork) -> EngineWorkers {
-        let count = self.options.number(match work {
+        let option = match work {
             LayoutWork::Store => LayoutOption::StoreThreads,
             LayoutWork::Load => LayoutOption::LoadThreads,
-        });
+        };
+        let count = self.options.number(option) * self.workers_times;
         match self.layout() {
             EngineLayout::Nixl => EngineWorkers::Queue(count),
             EngineLayout::Llmd | EngineLayout::Hicache => {

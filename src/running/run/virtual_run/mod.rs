@@ -23,7 +23,7 @@ use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::shard::{Content, Hollow, HollowMemory};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::{RunFigures, SimulationFigures};
+use ringfall_model::facts::{FileCounts, RunFigures, SimulationFigures};
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
@@ -269,6 +269,7 @@ impl Simulation<'_> {
             population_failed: self.population_failed.get(),
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             feed: self.feed.as_ref().map(|feed| feed.rows.figures()),
+            files: self.file_counts(),
             ..RunFigures::default()
         };
         for driver in &self.world.drivers {
@@ -287,8 +288,15 @@ impl Simulation<'_> {
             drive_crowded_share: share(&|busy| busy.crowded),
             memory_busy_share: memories.fold(0.0, f64::max),
             gpu_link_busy_share: share(&|busy| busy.link),
+            files_waiting_mean: share(&|busy| busy.files_waited),
         };
         (outcome, figures)
+    }
+
+    /// Operations on the files of the layout that take time, of a run with one.
+    fn file_counts(&self) -> Option<FileCounts> {
+        let (layout, files) = self.settings.layout.as_ref().zip(self.world.files.as_ref())?;
+        Some(layout.counts(&files.outcome()))
     }
 
     fn busy(&self) -> Busy {
@@ -304,6 +312,7 @@ impl Simulation<'_> {
             crowded: mean(&|drive| drive.crowded()),
             memories: self.memories.iter().map(|busy| busy.borrow().until(now)).collect(),
             link: self.link_busy.borrow().until(now),
+            files_waited: self.world.files.as_ref().map_or(Nanos::ZERO, |files| files.waited()),
         }
     }
 
@@ -420,6 +429,8 @@ struct Busy {
     /// That of each shard's core with copies.
     memories: Vec<Nanos>,
     link: Nanos,
+    /// That of all files that waited for a worker.
+    files_waited: Nanos,
 }
 
 impl Busy {

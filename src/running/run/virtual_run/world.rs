@@ -9,6 +9,7 @@ use ringfall_core::error::SetupError;
 use ringfall_core::fill::VerifyMode;
 use ringfall_engine::device::{SeveralDrives, SimDrive};
 use ringfall_engine::engine::{LocalEngine, LocalParts};
+use ringfall_engine::files::SimFiles;
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::timers::Timers;
@@ -47,6 +48,8 @@ pub struct World {
     pub time: Timers,
     /// The drives, which all shards share.
     pub drives: Vec<Rc<SimDrive>>,
+    /// Files of an engine's layout on the first drive; none where the data is not in files.
+    pub files: Option<Rc<SimFiles>>,
     /// The driver of each shard, by the number of the shard.
     pub drivers: Vec<Rc<Driver>>,
     /// The engine, whose messages the world delivers.
@@ -68,6 +71,9 @@ impl World {
     ) -> Result<World, SetupError> {
         let WorldParts { time, drives, drives_bytes, cpu, content, verify } = parts;
         let clock = time.clock();
+        // A layout's files are on one drive.
+        let layout = settings.layout.as_ref();
+        let files = layout.map(|layout| layout.simulated(Rc::clone(&drives[0]), clock.clone()));
         let engine = engine_of(settings, &drives_bytes)
             .verify(verify)
             .local(LocalParts {
@@ -75,9 +81,10 @@ impl World {
                 cpu,
                 // Where entries have no bytes its buffers are address space only: nobody touches
                 // it.
-                device: &mut |_shard| match &drives[..] {
-                    [drive] => Rc::new(drive.attach()),
-                    drives => {
+                device: &mut |shard| match (&files, &drives[..]) {
+                    (Some(files), _) => Rc::new(files.attach(shard.index())),
+                    (None, [drive]) => Rc::new(drive.attach()),
+                    (None, drives) => {
                         let attached = drives.iter().map(|drive| Rc::new(drive.attach()) as _);
                         Rc::new(SeveralDrives::new(attached.collect()))
                     }
@@ -109,7 +116,7 @@ impl World {
             ));
         }
         let stuck = vec![false; drivers.len()];
-        Ok(World { runtime, time, drives, drivers, engine, stuck, steps_at_once: 0 })
+        Ok(World { runtime, time, drives, files, drivers, engine, stuck, steps_at_once: 0 })
     }
 
     /// Lets each driver's clock run from now on, beginning with the workload's time 0.
