@@ -137,7 +137,11 @@ fn flag_in_place(flag: String, document: &Document) -> Option<String> {
     let at_a_rate = match &*flag {
         MORE_USERS => "a higher --request-rate",
         FEWER_USERS => "a lower --request-rate",
-        LARGER_IOS => return (setting("io_size") != Some(LARGEST_IO)).then_some(flag),
+        // An I/O of an engine's layout is a file of the engine's.
+        LARGER_IOS => {
+            let is_of_files = setting("layout").is_some_and(|layout| layout != "native");
+            return (!is_of_files && setting("io_size") != Some(LARGEST_IO)).then_some(flag);
+        }
         MORE_THREADS => return (setting("engine_limits") != Some("ours")).then_some(flag),
         _ => return Some(flag),
     };
@@ -729,6 +733,7 @@ mod tests {
         let plain = document.ringfall.config.clone();
         for (remedy, key, value) in [
             (LARGER_IOS, "io_size", LARGEST_IO),
+            (LARGER_IOS, "layout", "vllm"),
             (MORE_THREADS, "engine_limits", "ours"),
         ] {
             document.ringfall.config = plain.clone();
