@@ -73,7 +73,8 @@ pub struct LayoutPhase {
     pub useful_gib_per_s: Option<f64>,
     /// Rate of operations of all kinds, 1/s.
     pub operations_per_s: Option<f64>,
-    /// Median time of a prefix from its request to the end of its last operation, ms.
+    /// Median time of a prefix from its request to the end of its last operation, ms; null where
+    /// prefixes are stored together, as in Mooncake's buckets.
     pub p50_ms: Option<f64>,
     /// 99th percentile of the same, ms.
     pub p99_ms: Option<f64>,

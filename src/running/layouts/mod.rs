@@ -143,7 +143,17 @@ impl LayoutBench<'_> {
         // A bucket that is not full is not written: what counts is what went to the drive.
         let part = plan.useful_bytes() as f64 / plan.prefix_bytes() as f64;
         let useful_gib = gib(stored.written_bytes) * part;
-        let store = phase(&load, &stored, useful_gib);
+        let mut store = phase(&load, &stored, useful_gib);
+        if plan.stores_buckets() {
+            // A request wrote buckets, which were full at its turn.
+            store.prefixes = plan.whole_prefixes(prefixes);
+            (store.p50_ms, store.p99_ms) = (None, None);
+            notes.push(
+                "stores have no latency of a prefix: it is in the engine's memory when its put \
+                 returns, and is written with others when they fill a bucket"
+                    .to_owned(),
+            );
+        }
         let mut found = LayoutRun {
             layout: plan.layout().name(),
             limits,

@@ -52,6 +52,9 @@ fn every_layout_is_stored_fetched_and_removed_by_either_kind_of_workers() {
                 assert_eq!(told, ["storing", "fetching"]);
                 let fetch = run.fetch.as_ref().expect("it was fetched");
                 assert!(run.prefixes >= 1 && fetch.prefixes >= 1, "{name}: {run:?}");
+                // Those of a bucket's prefixes were counted as one, and its time as a prefix's.
+                assert_eq!(run.store.prefixes, run.prefixes, "{name}");
+                assert_eq!(run.store.p99_ms.is_none(), plan.stores_buckets(), "{name}");
                 let count = |phase: &LayoutPhase, name: &str| {
                     let of_kind = phase.operations.iter().find(|one| one.name == name);
                     of_kind.map_or(0, |one| one.count)

@@ -322,11 +322,17 @@ impl LayoutPlan {
         (BUCKET_BYTES / self.object_bytes(0)).clamp(1, BUCKET_OBJECTS_MAX)
     }
 
+    /// Whether objects of several prefixes are stored together, when they fill a bucket.
+    #[must_use]
+    pub fn stores_buckets(&self) -> bool {
+        self.layout() == EngineLayout::Mooncake
+    }
+
     /// Number of prefixes of which everything is on storage when so many were stored, from 0 on: a
     /// bucket that is not full waits in memory.
     #[must_use]
     pub fn whole_prefixes(&self, stored: u64) -> u64 {
-        if self.layout() != EngineLayout::Mooncake {
+        if !self.stores_buckets() {
             return stored;
         }
         let (of_prefix, of_bucket) = (self.objects_per_prefix(), self.objects_per_bucket());
