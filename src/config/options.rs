@@ -161,8 +161,10 @@ settings! {
         /// Divide the gaps between the requests of a trace by this factor; 0 removes them
         ///
         /// With 0 a request arrives as soon as fewer than 64 wait on its shard, so that latencies
-        /// are about that constant. Requests overlap then that did not in the trace, which changes
-        /// what they find by a few percent. The reference benchmark queues the whole trace at once.
+        /// are about that constant. Requests overlap then that did not in the trace, so that a
+        /// cache which is smaller than what they reuse finds more of it than in their order: with
+        /// 30 GiB, 12.9 % were found in place of 3.75 %. The reference benchmark queues the whole
+        /// trace at once.
         trace_speedup: Factor = "1.0", "FACTOR";
         /// Number of times to replay a trace; 0 repeats it until the run ends
         replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX);

@@ -114,6 +114,8 @@ codes! {
         SpaceShort = "space_short",
         /// Requests waited for tiers to grow for much of their time.
         TiersGrew = "tiers_grew",
+        /// Requests of a trace overlapped that did not in it, and entries were dropped.
+        TraceOverlaps = "trace_overlaps",
         /// Most looks for an entry missed it, which cost no time.
         MissesFree = "misses_free",
         /// Entries could not be written before the run.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringfall_config::{Arrival, Preallocate, Traffic};
+use ringfall_config::{Arrival, Preallocate, TraceKind, Traffic};
 use ringfall_core::clock::Nanos;
 use ringfall_core::facts::GpuKind;
 use ringfall_core::key::Tier;
@@ -76,6 +76,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_gpu(result, &mut warnings);
     of_the_space(result, &mut warnings);
     of_the_waits_for_space(result, &mut warnings);
+    of_the_pace(result, &mut warnings);
     of_the_misses(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     // A run that failed says why, and what would help there.
@@ -506,6 +507,29 @@ fn flag_for_room(result: &RunResult) -> &'static str {
 pub(crate) const LONGER_WARMUP: &str = "a longer --warmup";
 /// Share of a tier up to which it had room, where nothing left it.
 const HAS_ROOM: f64 = 0.9;
+
+/// Warns of a trace without its gaps in front of a cache that did not hold all of it.
+fn of_the_pace(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let plan = &result.plan;
+    let is_of_requests = match &plan.traffic {
+        // It has operations, each after those on its entry.
+        Traffic::Trace { kind, .. } => !matches!(kind, TraceKind::Io(_)),
+        _ => false,
+    };
+    let has_no_gaps = plan.trace_speedup <= 0.0 && plan.request_rate_per_s <= 0.0;
+    let dropped = Evicted::of(result).storage;
+    if !(is_of_requests && has_no_gaps && dropped > 0) {
+        return;
+    }
+    let text = format!(
+        "the trace was replayed without its gaps, and storage dropped {}: requests that overlap \
+         find entries which would have been dropped by their turn, several times as many in a \
+         small cache as an LRU cache in the order of the trace, so that hit rates are not those of \
+         a cache of this size",
+        counted(dropped, "entry")
+    );
+    warnings.push(warning(Code::TraceOverlaps, text, Some("--trace-speedup 1")));
+}
 
 /// Requests that were served by missing what they looked for.
 fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {

@@ -406,6 +406,12 @@ const RAISED: &[(Code, Raise)] = &[
         run.requests.room.record(most_ns);
         run.engine.evictions = Default::default();
     }),
+    (Code::TraceOverlaps, |run| {
+        let path = "trace.jsonl".into();
+        run.plan.traffic = Traffic::Trace { kind: TraceKind::BurstGpt, path };
+        run.plan.trace_speedup = 0.0;
+        run.engine.evictions[Tier::Storage.index()].entries = 1;
+    }),
     (Code::MissesFree, |run| run.cache.reuse = Looks { found: 9, missed: 11 }),
     (Code::MissesFree, |run| {
         run.plan.phases = PhaseMode::DecodeOnly;
