@@ -211,7 +211,7 @@ fn report(
         not_replayed: part
             .left_out
             .iter()
-            .map(|(call, count)| NotReplayed { call, count: *count })
+            .map(|(call, left)| NotReplayed { call, count: left.count })
             .collect(),
         elsewhere: part.elsewhere,
         untold: part.untold,

@@ -27,6 +27,8 @@ pub(super) struct Call<'a> {
     pub(super) begin_ns: u64,
     /// Duration of the call, ns.
     pub(super) took_ns: u64,
+    /// Number of lines of other calls between its halves.
+    pub(super) lines_between: u64,
     pub(super) name: &'a str,
     /// Arguments as they are written.
     pub(super) arguments: Vec<&'a str>,
@@ -54,6 +56,8 @@ pub(super) enum Told<'a> {
 struct Half {
     begin_ns: u64,
     text: String,
+    /// Number of its line.
+    line: u64,
 }
 
 /// Halves of calls by thread.
@@ -61,6 +65,8 @@ struct Half {
 pub(super) struct Halves {
     halves: BTreeMap<u32, Half>,
     bytes: usize,
+    /// Number of lines so far.
+    lines: u64,
     /// Number of calls whose thread ended before they did.
     unended: u64,
     /// The call that was put together last.
@@ -89,10 +95,20 @@ impl Halves {
     pub(super) fn read<'a>(&'a mut self, line: &'a str) -> Result<Told<'a>, String> {
         let Some((thread, rest)) = thread(line) else { return Ok(Told::Nothing) };
         let (time_ns, rest) = time(rest)?;
+        self.lines += 1;
         if let Some(exit) = rest.strip_prefix("+++ ") {
             let is_exit = ["exited", "killed", "superseded"].iter().any(|is| exit.starts_with(is));
             if !is_exit {
                 return Ok(Told::Nothing);
+            }
+            // A process goes on as its first thread, whichever executed another program.
+            let executes = exit.strip_prefix("superseded by execve in pid ");
+            if let Some(other) = executes.and_then(|pid| pid.strip_suffix(" +++")?.parse().ok()) {
+                self.unended += u64::from(self.take(thread).is_some());
+                if let Some(half) = self.halves.remove(&other) {
+                    self.halves.insert(thread, half);
+                }
+                return Ok(Told::Exit { thread: other, time_ns });
             }
             self.unended += u64::from(self.take(thread).is_some());
             return Ok(Told::Exit { thread, time_ns });
@@ -105,12 +121,14 @@ impl Halves {
             let half = self.take(thread).ok_or("the call that it ends has no begin")?;
             self.whole = half.text;
             self.whole.push_str(rest);
+            let lines_between = self.lines - half.line - 1;
             let call = call(thread, half.begin_ns, &self.whole)?;
             return match call {
                 Some(call) if call.name != name => {
                     Err(format!("it ends {name}, and {} had begun", call.name))
                 }
-                call => Ok(call.map_or(Told::Nothing, Told::Call)),
+                Some(call) => Ok(Told::Call(Call { lines_between, ..call })),
+                None => Ok(Told::Nothing),
             };
         }
         if let Some(half) = rest.strip_suffix(UNFINISHED) {
@@ -118,7 +136,8 @@ impl Halves {
             // A call that never ended, where a thread's number is used again.
             self.unended += u64::from(self.take(thread).is_some());
             self.bytes += text.len() + HALF_BYTES;
-            self.halves.insert(thread, Half { begin_ns: time_ns, text: text.to_owned() });
+            let half = Half { begin_ns: time_ns, text: text.to_owned(), line: self.lines };
+            self.halves.insert(thread, half);
             let (name, arguments) = text.split_once('(').unwrap_or((text, ""));
             return Ok(Told::Begins { thread, name, arguments });
         }
@@ -180,8 +199,22 @@ fn call(thread: u32, begin_ns: u64, text: &str) -> Result<Option<Call<'_>>, Stri
             false => Err("it has no duration: record with -T".to_owned()),
         };
     };
+    // Of a thread that was killed.
+    if took == "unavailable>" {
+        return Ok(None);
+    }
     let took_ns = took.strip_suffix('>').and_then(seconds).ok_or("it has no duration")?;
-    Ok(Some(Call { thread, begin_ns, took_ns, name, arguments, answer: answer(result) }))
+    let answer = answer(result);
+    Ok(Some(Call { thread, begin_ns, took_ns, lines_between: 0, name, arguments, answer }))
+}
+
+/// Thread whose call a line ends, if the call is of that kind, and the number that it returned.
+pub(super) fn ended(line: &str, is_of_kind: fn(&str) -> bool) -> Option<(u32, Option<u32>)> {
+    let (thread, rest) = thread(line)?;
+    let (_, rest) = time(rest).ok()?;
+    let (name, rest) = rest.strip_prefix("<... ")?.split_once(" resumed>")?;
+    let (_, result) = rest.rsplit_once(" = ").filter(|_| is_of_kind(name))?;
+    Some((thread, result.split(' ').next()?.parse().ok()))
 }
 
 fn answer(result: &str) -> Answer<'_> {

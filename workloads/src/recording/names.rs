@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::operation::{FileAction, RecordedOperation};
+use super::operation::{FileAction, LeftOutCalls, RecordedOperation};
 use super::strace::{Recording, normal};
 use super::tree::{FileBefore, ITSELF, Names, Tree};
 use crate::error::Error;
@@ -29,11 +29,13 @@ pub struct Part {
     pub written_bytes: u64,
     /// Number of calls on these files that are not done again, by name of the system call;
     /// `failed`: of any, with an error that another drive need not have.
-    pub left_out: BTreeMap<&'static str, u64>,
+    pub left_out: BTreeMap<&'static str, LeftOutCalls>,
     /// Number of calls on other files.
     pub elsewhere: u64,
     /// Number of calls without a path that is known, or without an end.
     pub untold: u64,
+    /// Time that strace adds to a call on average while it handles no other thread's, at most, ns.
+    pub strace_ns: u64,
     /// Lines that could not be read.
     pub skipped: Skipped,
     /// Operations in the order in which they began.
@@ -71,7 +73,8 @@ impl Part {
             kept.push(renamed[*name as usize].is_some().then_some(handles));
             handles += u32::from(renamed[*name as usize].is_some());
         }
-        let mut part = Part { untold: recording.untold(), handles, ..Part::default() };
+        let (untold, strace_ns) = (recording.untold(), recording.strace_ns());
+        let mut part = Part { untold, strace_ns, handles, ..Part::default() };
         for operation in recording.operations {
             match moved_below(operation, &renamed, &kept) {
                 Some(operation) => part.operations.push(operation),
@@ -84,9 +87,11 @@ impl Part {
             )));
         }
         part.operations.sort_by_key(|operation| operation.begin_ns);
-        for ((call, name), count) in &recording.left_out {
-            if name.is_none_or(|name| renamed[name as usize].is_some()) {
-                *part.left_out.entry(call).or_default() += count;
+        for ((call, names), left_out) in &recording.left_out {
+            let mut names = names.iter().flatten().peekable();
+            let names_none = names.peek().is_none();
+            if names_none || names.any(|name| renamed[*name as usize].is_some()) {
+                part.left_out.entry(call).or_default().add(left_out);
             }
         }
         part.skipped = recording.skipped;

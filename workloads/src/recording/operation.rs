@@ -175,6 +175,8 @@ pub struct RecordedOperation {
     pub makes: bool,
     /// Number of bytes that were moved.
     pub moved_bytes: u32,
+    /// Number of stops of other threads that strace may have handled before its end.
+    pub strace_waits: u32,
     /// Whether it is a call of the recording: not the opening of a file that was open before, nor
     /// the closing of one by the end of its process.
     pub is_call: bool,
@@ -206,4 +208,20 @@ pub struct LaneOperation {
     pub gap_ns: u64,
     /// Operations of other lanes that it followed.
     pub after: Box<[After]>,
+}
+
+/// Calls that are not done again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeftOutCalls {
+    /// Number of calls of one name.
+    pub count: u64,
+    /// Bytes that they copied.
+    pub bytes: u64,
+}
+
+impl LeftOutCalls {
+    pub(super) fn add(&mut self, other: &LeftOutCalls) {
+        self.count += other.count;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
 }

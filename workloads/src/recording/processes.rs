@@ -2,28 +2,29 @@
 //! leads to.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-/// Threads that may be in the calls that begin others, the latest ones.
-const CLONING_MAX: usize = 1024;
 /// Processes among which that of an unknown thread is searched, the latest ones.
 const SEARCHED_MAX: usize = 256;
+
+/// Descriptor of a process.
+#[derive(Clone, Copy, Debug)]
+struct Descriptor {
+    /// Open file that it leads to.
+    handle: u32,
+    /// Whether it is closed when the process executes another program.
+    closes_on_exec: bool,
+}
 
 /// Descriptors and working directory of a process.
 #[derive(Clone, Debug, Default)]
 struct Process {
-    /// Open file by descriptor.
-    files: BTreeMap<u32, u32>,
+    files: BTreeMap<u32, Descriptor>,
     /// Name of the directory from which paths begin, where it is known.
     working_directory: Option<u32>,
     threads: u32,
     /// Whether no call told where it comes from.
     is_guess: bool,
-}
-
-/// Thread that begins another.
-struct Cloning {
-    parent: u32,
-    shares: bool,
 }
 
 /// Processes and their threads.
@@ -32,7 +33,6 @@ pub(super) struct Processes {
     /// Process, and index in the order of appearance, of each thread that is alive.
     threads: BTreeMap<u32, Thread>,
     processes: Vec<Process>,
-    cloning: Vec<Cloning>,
     threads_seen: u32,
     descriptors: usize,
     /// Number of descriptors that lead to each open file.
@@ -51,6 +51,11 @@ impl Processes {
         self.threads_seen as usize
     }
 
+    /// Number of threads that have not ended.
+    pub(super) fn alive(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Number of descriptors that were opened, duplicated or copied to a new process so far.
     pub(super) fn descriptors(&self) -> usize {
         self.descriptors
@@ -65,16 +70,8 @@ impl Processes {
         if let Some(known) = self.threads.get(&thread) {
             return *known;
         }
-        // A child may be seen before the call that began it returns.
-        match self.cloning.pop() {
-            Some(Cloning { parent, shares }) if parent != thread => {
-                self.born(parent, thread, shares);
-            }
-            _ => {
-                self.processes.push(Process { threads: 1, is_guess: true, ..Process::default() });
-                self.add_thread(thread, self.processes.len() - 1);
-            }
-        }
+        self.processes.push(Process { threads: 1, is_guess: true, ..Process::default() });
+        self.add_thread(thread, self.processes.len() - 1);
         self.threads[&thread]
     }
 
@@ -88,57 +85,93 @@ impl Processes {
         &mut self.processes[process]
     }
 
-    /// Takes note that a thread is about to begin another, which shares its descriptors or not.
-    pub(super) fn begins_clone(&mut self, parent: u32, shares: bool) {
-        // A parent that is known can't be taken for a child.
-        self.thread(parent);
-        // One that failed leaves its note behind.
-        self.cloning.retain(|known| known.parent != parent);
-        if self.cloning.len() == CLONING_MAX {
-            self.cloning.remove(0);
+    /// Takes note that a thread began another, which shares its descriptors or has a copy of them.
+    pub(super) fn begins(&mut self, parent: u32, child: u32, shares: bool) {
+        let mut process = self.thread(parent).process;
+        if self.threads.contains_key(&child) {
+            return;
         }
-        self.cloning.push(Cloning { parent, shares });
+        match shares {
+            true => self.processes[process].threads += 1,
+            false => process = self.copy(process),
+        }
+        self.add_thread(child, process);
     }
 
-    /// Takes note that the call ended, with the number of the thread that it began.
-    pub(super) fn ends_clone(&mut self, parent: u32, child: Option<u32>, shares: bool) {
-        self.cloning.retain(|known| known.parent != parent);
-        if let Some(child) = child
-            && !self.threads.contains_key(&child)
-        {
-            self.born(parent, child, shares);
-        }
-    }
-
-    fn born(&mut self, parent: u32, child: u32, shares: bool) {
-        let process = self.thread(parent).process;
-        if shares {
-            self.processes[process].threads += 1;
-            return self.add_thread(child, process);
-        }
+    /// Copy of a process, of one thread.
+    fn copy(&mut self, process: usize) -> usize {
         let copy = Process { threads: 1, ..self.processes[process].clone() };
         self.descriptors += copy.files.len();
-        for handle in copy.files.values() {
-            self.references[*handle as usize] += 1;
+        for descriptor in copy.files.values() {
+            self.references[descriptor.handle as usize] += 1;
         }
         self.processes.push(copy);
-        self.add_thread(child, self.processes.len() - 1);
+        self.processes.len() - 1
+    }
+
+    /// Gives a thread descriptors of its own, as they are.
+    pub(super) fn unshare(&mut self, thread: u32) {
+        let Thread { process, index } = self.thread(thread);
+        if self.processes[process].threads > 1 {
+            self.processes[process].threads -= 1;
+            let process = self.copy(process);
+            self.threads.insert(thread, Thread { process, index });
+        }
+    }
+
+    /// Takes note that a thread executes another program; the files that are closed by that are
+    /// given back.
+    pub(super) fn executes(&mut self, thread: u32) -> Vec<u32> {
+        self.unshare(thread);
+        self.close_those(thread, |_, descriptor| descriptor.closes_on_exec)
     }
 
     /// Ends a thread; the files that its process alone had open are given back, if it was the last
     /// of it.
     pub(super) fn exit(&mut self, thread: u32) -> Vec<u32> {
-        let Some(Thread { process, .. }) = self.threads.remove(&thread) else {
+        let Some(Thread { process, .. }) = self.threads.get(&thread).copied() else {
             return Vec::new();
         };
-        self.cloning.retain(|known| known.parent != thread);
-        let process = &mut self.processes[process];
-        process.threads -= 1;
-        if process.threads > 0 {
-            return Vec::new();
+        let is_last = self.processes[process].threads == 1;
+        let closed = self.close_those(thread, |_, _| is_last);
+        self.processes[process].threads -= 1;
+        self.threads.remove(&thread);
+        closed
+    }
+
+    /// Closes a range of descriptors; the files to which nothing else leads are given back.
+    pub(super) fn close_range(&mut self, thread: u32, range: &RangeInclusive<u32>) -> Vec<u32> {
+        self.close_those(thread, |descriptor, _| range.contains(&descriptor))
+    }
+
+    fn close_those(
+        &mut self,
+        thread: u32,
+        is_closed: impl Fn(u32, &Descriptor) -> bool,
+    ) -> Vec<u32> {
+        let mut closed = Vec::new();
+        self.process(thread).files.retain(|number, descriptor| {
+            let closes = is_closed(*number, descriptor);
+            if closes {
+                closed.push(descriptor.handle);
+            }
+            !closes
+        });
+        closed.retain(|handle| self.is_last(*handle));
+        closed
+    }
+
+    /// Takes note whether descriptors are closed when their process executes another program.
+    pub(super) fn set_closes_on_exec(
+        &mut self,
+        thread: u32,
+        range: RangeInclusive<u32>,
+        closes_on_exec: bool,
+    ) {
+        let open = self.process(thread).files.iter_mut();
+        for (_, descriptor) in open.filter(|(number, _)| range.contains(number)) {
+            descriptor.closes_on_exec = closes_on_exec;
         }
-        let files = std::mem::take(process).files;
-        files.into_values().filter(|handle| self.is_last(*handle)).collect()
     }
 
     /// Takes a reference from an open file; whether it was the last.
@@ -157,16 +190,23 @@ impl Processes {
 
     /// Has a descriptor lead to an open file; the one that it led to before is given back where
     /// nothing else leads to it.
-    pub(super) fn set(&mut self, thread: u32, descriptor: u32, handle: u32) -> Option<u32> {
+    pub(super) fn set(
+        &mut self,
+        thread: u32,
+        descriptor: u32,
+        handle: u32,
+        closes_on_exec: bool,
+    ) -> Option<u32> {
         self.references[handle as usize] += 1;
         self.descriptors += 1;
-        let before = self.process(thread).files.insert(descriptor, handle);
-        before.filter(|before| self.is_last(*before))
+        let opened = Descriptor { handle, closes_on_exec };
+        let before = self.process(thread).files.insert(descriptor, opened)?.handle;
+        self.is_last(before).then_some(before)
     }
 
     /// Takes a descriptor away; its open file is given back where nothing else leads to it.
     pub(super) fn close(&mut self, thread: u32, descriptor: u32) -> Option<u32> {
-        let handle = self.process(thread).files.remove(&descriptor)?;
+        let handle = self.process(thread).files.remove(&descriptor)?.handle;
         self.is_last(handle).then_some(handle)
     }
 
@@ -179,14 +219,14 @@ impl Processes {
         has_path: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         let process = self.process(thread);
-        if let Some(handle) = process.files.get(&descriptor) {
-            return Some(*handle);
+        if let Some(known) = process.files.get(&descriptor) {
+            return Some(known.handle);
         }
         if !process.is_guess || process.threads > 1 || !process.files.is_empty() {
             return None;
         }
         let holds = |process: &Process| {
-            process.files.get(&descriptor).is_some_and(|handle| has_path(*handle))
+            process.files.get(&descriptor).is_some_and(|known| has_path(known.handle))
         };
         let recent = self.processes.len().saturating_sub(SEARCHED_MAX)..self.processes.len();
         let found = recent.rev().find(|index| holds(&self.processes[*index]))?;
@@ -194,7 +234,7 @@ impl Processes {
         self.processes[known.process].threads = 0;
         known.process = found;
         self.processes[found].threads += 1;
-        self.processes[found].files.get(&descriptor).copied()
+        self.processes[found].files.get(&descriptor).map(|known| known.handle)
     }
 
     /// Name of the directory from which a thread's paths begin; none where it is not known.

@@ -123,6 +123,17 @@ fn the_directory_of_all_is_opened_and_synced_but_not_made_or_removed() {
     assert!(mode.read && !mode.write);
 }
 
+/// It asked for no more than what was left of the file, which O_DIRECT does not take.
+#[test]
+fn a_vector_is_read_up_to_the_end_of_its_block() {
+    let part = part(
+        "1 100.0 open(\"/kv/a\", O_RDONLY|O_DIRECT) = 3</kv/a> <0.1>\n\
+         1 101.0 preadv(3</kv/a>, [{iov_base=\"\"..., iov_len=4096}, {iov_base=\"\", \
+         iov_len=8192}], 2, 0) = 5000 <0.1>\n",
+    );
+    assert_eq!(told(&part)[1], "read 0 0 8192");
+}
+
 /// Its first half tells when it began, whatever stands between.
 #[test]
 fn calls_in_two_halves_are_put_together() {
@@ -211,6 +222,7 @@ fn what_was_there_before_is_what_was_found_and_not_made() {
     assert_eq!(before(&part), [("d/e/log", 4196), ("old", 0)]);
     assert_eq!(directories_before(&part), ["d/e"]);
     let left_out = [("failed", 1), ("io_uring_enter", 1), ("mmap", 1)];
+    let left_out = left_out.map(|(call, count)| (call, LeftOutCalls { count, bytes: 0 }));
     assert_eq!(part.left_out, left_out.into());
     assert_eq!(part.elsewhere, 1);
 }
@@ -482,7 +494,10 @@ fn lines_that_are_none_are_counted_and_the_first_is_named() {
     }
     let error = Recording::read(&b"nonsense\n"[..]).err().unwrap().to_string();
     assert!(error.contains("line 1") && error.contains("strace -f -ttt -T -y"), "{error}");
-    for quiet in ["", "strace: Process 9 attached\n", "1 1.5 --- SIGCHLD {si=1} ---\n"] {
+    let killed = "1 1.5 munmap(0x7, 9) = ? <unavailable>\n";
+    let signal = "1 1.5 --- SIGCHLD {si=1} ---\n";
+    let empty = "1 1.5 getxattr() = 0 <0.1>\n1 1.5 symlink() = 0 <0.1>\n";
+    for quiet in ["", "strace: Process 9 attached\n", signal, killed, empty] {
         let found = read(&format!("{good}{quiet}"));
         assert_eq!(found.skipped().rows, 0, "{quiet}");
     }
@@ -635,4 +650,160 @@ fn a_number_may_be_another_file_s_before_its_closing_has_ended() {
                  2 107.0 +++ killed by SIGKILL +++\n";
     let found = part(&format!("{thread}{lines}"));
     assert_eq!(told(&found), ["open a", "close 0", "open b", "read 1 0 10", "+close 1"]);
+}
+
+/// Every child that had executed another program had them open for ever: ten times one MiB were to
+/// fit beside each other.
+#[test]
+fn a_program_that_is_executed_has_no_descriptor_that_closes_by_that() {
+    let round = |round: u32, opens: &str, child: &str| {
+        let (second, pid) = (100 + 10 * round, 1_000 + round);
+        let path = format!("3</kv/{round}>");
+        format!(
+            "1 {second}.0 openat(AT_FDCWD</>, \"/kv/{round}\", O_WRONLY|O_CREAT{opens}) = {path} \
+             <0.1>\n\
+             1 {second}.1 fcntl({path}, F_SETFD, FD_CLOEXEC) = 0 <0.1>\n\
+             1 {second}.2 vfork( <unfinished ...>\n{}\
+             1 {second}.4 <... vfork resumed>) = {pid} <0.1>\n\
+             1 {second}.5 write({path}, \"\", 1000) = 1000 <0.1>\n\
+             1 {second}.6 close({path}) = 0 <0.1>\n\
+             1 {second}.7 unlink(\"/kv/{round}\") = 0 <0.1>\n",
+            child.replace("PID", &pid.to_string()).replace("TIME", &format!("{second}.3"))
+        )
+    };
+    let execve = "PID TIME execve(\"/bin/sleep\", [\"sleep\"], 0x7 /* 9 vars */) = 0 <0.1>\n";
+    let superseded = "PID TIME clone(flags=CLONE_FILES|CLONE_THREAD) = 9PID <0.1>\n\
+                      9PID TIME execve(\"/bin/sleep\", [\"sleep\"], 0x7 <unfinished ...>\n\
+                      PID TIME +++ superseded by execve in pid 9PID +++\n\
+                      PID TIME <... execve resumed>) = 0 <0.1>\n";
+    for (opens, child, most) in [
+        ("|O_CLOEXEC", execve, 1_000),
+        ("|O_CLOEXEC", superseded, 1_000),
+        ("", execve, 1_000),
+        ("", "PID TIME close_range(3, 4294967295, 0) = 0 <0.1>\n", 1_000),
+        ("", "PID TIME dup2(3, 5) = 5 <0.1>\n", 10_000),
+        ("", &format!("PID TIME ioctl(3, FIONCLEX) = 0 <0.1>\n{execve}"), 10_000),
+        ("", &format!("PID TIME dup3(3, 5, O_CLOEXEC) = 5 <0.1>\n{execve}"), 1_000),
+        ("", &format!("PID TIME fcntl(3, F_DUPFD, 9) = 9 <0.1>\n{execve}"), 10_000),
+        ("", &execve.replace(" = 0", " = -1 ENOENT (No such file or directory)"), 10_000),
+    ] {
+        let lines: String = (0..10).map(|number| round(number, opens, child)).collect();
+        let part = part(&lines);
+        assert_eq!(part.written_bytes, most, "{opens} {child}");
+        assert_eq!(part.skipped, Default::default(), "{child}");
+    }
+}
+
+/// It went to the process that had begun a call of clone last.
+#[test]
+fn a_child_is_that_of_the_call_that_returns_its_number() {
+    let begins = |thread, name: &str| {
+        format!(
+            "{thread} 100.0 open(\"/kv/{name}\", O_WRONLY|O_CREAT) = 3</kv/{name}> <0.1>\n\
+             {thread} 101.0 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n"
+        )
+    };
+    let part = part(&format!(
+        "{}{}\
+         11 102.0 write(3, \"\", 10) = 10 <0.1>\n\
+         21 102.0 write(3, \"\", 20) = 20 <0.1>\n\
+         2 103.0 <... clone resumed>, child_tidptr=0x7) = 21 <2.0>\n\
+         1 103.0 <... clone resumed>, child_tidptr=0x7) = 11 <2.0>\n",
+        begins(1, "a"),
+        begins(2, "b")
+    ));
+    assert_eq!(told(&part)[2..], ["write 0 0 10", "write 1 0 20"]);
+}
+
+/// They were counted by their first path alone, and what they had copied was missing after.
+#[test]
+fn what_touches_the_directory_and_is_not_replayed_is_counted_with_its_bytes() {
+    let part = part(
+        "1 100.0 open(\"/src/big\", O_RDONLY) = 3</src/big> <0.1>\n\
+         1 101.0 open(\"/kv/big\", O_RDWR|O_CREAT|O_TRUNC) = 4</kv/big> <0.1>\n\
+         1 102.0 copy_file_range(3</src/big>, NULL, 4</kv/big>, NULL, 9, 0) = 1572864 <0.1>\n\
+         1 103.0 sendfile(4</kv/big>, 3</src/big>, [0] => [100], 100) = 100 <0.1>\n\
+         1 103.5 copy_file_range(3</src/big>, [0], 6</src/x>, [18446744073709551615], 9, 0) = 9 \
+         <0.1>\n\
+         1 104.0 sendfile(5<socket:[7]>, 4</kv/big>, NULL, 100) = 50 <0.1>\n\
+         1 105.0 read(4</kv/big>, \"\", 10) = 10 <0.1>\n\
+         1 106.0 chdir(\"/kv\") = 0 <0.1>\n\
+         1 107.0 symlink(\"../x\", \"l\") = 0 <0.1>\n\
+         1 108.0 symlinkat(\"/kv/a\", AT_FDCWD, \"/src/l\") = 0 <0.1>\n\
+         1 109.0 fchmod(4</kv/big>, 0600) = 0 <0.1>\n\
+         1 110.0 ioctl(4</kv/big>, TCGETS, 0x7) = -1 ENOTTY (Inappropriate ioctl) <0.1>\n\
+         1 111.0 close(-1) = -1 EBADF (Bad file descriptor) <0.1>\n",
+    );
+    let counted = |count, bytes| LeftOutCalls { count, bytes };
+    let left_out = [
+        ("copy_file_range", counted(1, 1_572_864)),
+        ("fchmod", counted(1, 0)),
+        ("sendfile", counted(2, 150)),
+        ("symlink", counted(1, 0)),
+    ];
+    assert_eq!(part.left_out, left_out.into());
+    let copied = ["+write 0 0 1048576", "+write 0 1048576 524288", "+write 0 1572864 100"];
+    assert_eq!(told(&part)[1..4], copied);
+    assert_eq!(told(&part)[4..], ["read 0 1573014 10"]);
+    assert_eq!((part.written_bytes, part.skipped), (1_572_964, Default::default()));
+}
+
+/// It was one file that was there before, and stayed.
+#[test]
+fn a_file_without_a_name_takes_space_until_it_is_closed() {
+    let open = "openat(AT_FDCWD</>, \"/kv\", O_RDWR|O_TMPFILE, 0600) = 3</kv/#7>(deleted)";
+    let part = part(&format!(
+        "1 100.0 {open} <0.1>\n\
+         1 101.0 write(3</kv/#7>(deleted), \"\", 1000) = 1000 <0.1>\n\
+         1 102.0 close(3</kv/#7>(deleted)) = 0 <0.1>\n\
+         1 103.0 {open} <0.1>\n\
+         1 104.0 write(3</kv/#7>(deleted), \"\", 700) = 700 <0.1>\n\
+         1 105.0 linkat(AT_FDCWD</>, \"/proc/self/fd/3\", AT_FDCWD</>, \"/kv/a\", \
+         AT_SYMLINK_FOLLOW) = 0 <0.1>\n\
+         1 106.0 linkat(3</kv/#7>(deleted), \"\", AT_FDCWD</>, \"/kv/b\", AT_EMPTY_PATH) \
+         = 0 <0.1>\n\
+         1 107.0 close(3</kv/#7>(deleted)) = 0 <0.1>\n\
+         1 108.0 open(\"/kv/a\", O_RDONLY) = 3</kv/a> <0.1>\n\
+         1 109.0 read(3</kv/a>, \"\", 1000) = 700 <0.1>\n"
+    ));
+    let expected = [
+        "create #7",
+        "write 0 0 1000",
+        "+remove #7",
+        "close 0",
+        "create #7",
+        "write 1 0 700",
+        "link #7 a",
+        "link #7 b",
+        "+remove #7",
+        "close 1",
+        "open a",
+        "read 2 0 1000",
+    ];
+    assert_eq!(told(&part), expected);
+    assert_eq!((part.files_before.len(), part.written_bytes), (0, 1_000));
+}
+
+/// The shortest call was taken for what strace adds, however many threads it served.
+#[test]
+fn what_strace_adds_follows_from_short_calls_and_the_stops_of_others() {
+    let mut lines: String = (1..=100)
+        .map(|n| format!("1 99.{n:03} lseek(9</x>, 0, SEEK_SET) = 0 <0.000{n:03}>\n"))
+        .collect();
+    // Twice their mean.
+    assert_eq!(read(&lines).strace_ns(), 101_000);
+    assert_eq!(read(&lines.replacen("lseek", "fsync", 1)).strace_ns(), 100_000, "99 calls");
+    lines += "1 100.0 clone(flags=CLONE_FILES|CLONE_THREAD) = 2 <0.1>\n\
+              1 100.1 clone(flags=CLONE_FILES|CLONE_THREAD) = 3 <0.1>\n\
+              2 101.0 pread64(9</kv/a>,  <unfinished ...>\n\
+              3 101.1 getpid() = 1 <0.1>\n\
+              2 101.2 <... pread64 resumed>\"\", 10, 0) = 10 <0.1>\n\
+              2 102.0 pread64(9</kv/a>, \"\", 10, 0) = 10 <0.1>\n\
+              2 103.0 pread64(9</kv/a>,  <unfinished ...>\n";
+    lines += &"3 103.1 getpid() = 1 <0.1>\n".repeat(9);
+    lines += "2 104.0 <... pread64 resumed>\"\", 10, 0) = 10 <0.1>\n";
+    let part = part(&lines);
+    let waits: Vec<u32> = part.operations.iter().map(|one| one.strace_waits).collect();
+    // Its own opening; never more than the other threads.
+    assert_eq!((part.strace_ns, waits), (101_000, vec![0, 1, 0, 2]));
 }
