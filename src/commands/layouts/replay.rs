@@ -1,5 +1,6 @@
 //! `ringfall layouts replay`: an engine's calls on its files, as strace recorded them, done again.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -18,7 +19,7 @@ use ringfall_report::show::{
 };
 use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
-use ringfall_workloads::recording::{Order, Part, Recording};
+use ringfall_workloads::recording::{FileAction, Order, Part, Recording};
 
 use super::{
     BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, interrupted, with_setup, work,
@@ -30,10 +31,6 @@ use crate::commands::{interrupt, is_stdout, refuse_input, refuse_launcher, text_
 
 /// Random seed of the files' contents and of injected latencies.
 const SEED: u64 = 42;
-/// Most time that strace adds to a call, ns: it stops the thread twice, at some 10 us each.
-const STRACE_MAX_NS: u64 = 100_000;
-/// Calls from which on strace's own time is a small part of theirs, as a multiple of it.
-const FAR_LONGER: u64 = 10;
 /// Duration of a replay from which on it is told before, s.
 const LONG_S: f64 = 60.0;
 
@@ -157,24 +154,35 @@ fn long(recorded_ns: u64, speed: Option<f64>) -> Option<String> {
 }
 
 /// Sentences that a reader of the figures must know.
-fn notes(machine: &Machine, shortest_ns: u64, is_direct: bool) -> Vec<String> {
-    let mut notes: Vec<String> = machine.in_memory().into_iter().collect();
-    notes.extend(caches_below(machine));
-    // A call that took no time by strace's clock tells nothing of strace's own.
-    let strace_ns = if shortest_ns == 0 { STRACE_MAX_NS } else { shortest_ns.min(STRACE_MAX_NS) };
-    let trusted_ns = FAR_LONGER * strace_ns;
-    if shortest_ns < trusted_ns {
-        notes.push(format!(
-            "up to {:.0} us of each recorded call may be strace's: trust the ratios of calls that \
-             took {:.0} us or more",
-            strace_ns as f64 / 1e3,
-            trusted_ns as f64 / 1e3
-        ));
+fn notes(machine: &Machine, reads_buffered: bool, is_direct: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if reads_buffered {
+        let note = "reads without O_DIRECT may come from the page cache, and not the same ones in \
+                    the recording and here, where files that were there before are not in it: a \
+                    ratio of reads may compare a drive with memory";
+        notes.push(note.to_owned());
     }
+    notes.extend(machine.in_memory());
+    notes.extend(caches_below(machine));
     if !is_direct {
         notes.push("the file system takes no O_DIRECT: files are opened without".to_owned());
     }
     notes
+}
+
+/// Whether a call read through the page cache.
+fn reads_buffered(part: &Part) -> bool {
+    let mut buffered = BTreeSet::new();
+    part.operations.iter().any(|operation| match operation.action {
+        FileAction::Open { handle: Some(handle), mode, .. } => {
+            if !mode.direct {
+                buffered.insert(handle);
+            }
+            false
+        }
+        FileAction::Read { handle, .. } => operation.is_call && buffered.contains(&handle),
+        _ => false,
+    })
 }
 
 fn report(
@@ -184,9 +192,7 @@ fn report(
     outcome: ReplayOutcome,
 ) -> ReplayReport {
     let (part, order) = (replay.part, replay.order);
-    let calls = part.operations.iter().filter(|operation| operation.is_call);
-    let shortest_ns = calls.map(|operation| operation.took_ns).min().unwrap_or(0);
-    let ReplayOutcome { elapsed_s, operations, differing, first_differing } = outcome;
+    let ReplayOutcome { elapsed_s, operations, differing, first_differing, .. } = outcome;
     ReplayReport {
         ringfall_layout_replay: REPLAY_VERSION,
         version: env!("CARGO_PKG_VERSION"),
@@ -205,19 +211,21 @@ fn report(
         }),
         recorded_s: order.took_ns as f64 / 1e9,
         replayed_s: elapsed_s,
+        recorded_in_flight: outcome.recorded_in_flight,
+        in_flight: outcome.in_flight,
         operations,
         differing,
         first_differing,
         not_replayed: part
             .left_out
             .iter()
-            .map(|(call, left)| NotReplayed { call, count: left.count })
+            .map(|(call, left)| NotReplayed { call, count: left.count, bytes: left.bytes })
             .collect(),
         elsewhere: part.elsewhere,
         untold: part.untold,
         unread_lines: part.skipped.rows,
         first_unread: part.skipped.first.clone(),
-        notes: notes(machine, shortest_ns, replay.is_direct),
+        notes: notes(machine, reads_buffered(part), replay.is_direct),
     }
 }
 
@@ -235,29 +243,34 @@ mod tests {
         assert_eq!((long(day_ns, None), long(day_ns, Some(1_000.0 * 86.4))), (None, None));
     }
 
-    /// Where all calls were long, all were to be distrusted.
+    /// Only the README told it.
     #[test]
-    fn calls_are_distrusted_where_strace_may_have_slowed_them() {
-        let told = |shortest_ns| notes(&Machine::default(), shortest_ns, true).pop();
-        let short = told(20_000).unwrap();
-        assert!(short.contains("up to 20 us") && short.contains("took 200 us"), "{short}");
-        let longer = told(400_000).unwrap();
-        assert!(longer.contains("up to 100 us") && longer.contains("took 1000 us"), "{longer}");
-        assert_eq!(told(1_000_000), None);
-        assert!(told(0).unwrap().contains("up to 100 us"), "it took no time by strace's clock");
+    fn buffered_reads_are_told_of() {
+        let told = |flags: &str| {
+            let lines = format!(
+                "1 100.0 open(\"/kv/a\", O_RDONLY{flags}) = 3</kv/a> <0.1>\n\
+                 1 101.0 read(3</kv/a>, \"\", 4096) = 10 <0.1>\n"
+            );
+            let recording = Recording::read(lines.as_bytes()).unwrap();
+            let part = Part::of(recording, Some("/kv")).unwrap();
+            notes(&Machine::default(), reads_buffered(&part), true)
+        };
+        let [note] = &told("")[..] else { panic!("one note") };
+        assert!(note.contains("may come from the page cache, and not the same ones"), "{note}");
+        assert!(told("|O_DIRECT").is_empty());
     }
 
     #[test]
     fn memory_in_place_of_a_drive_and_caches_below_are_told() {
         let file_system = "tmpfs".to_owned();
         let mount = Some(MountFacts { file_system, ..MountFacts::default() });
-        let found = notes(&Machine { mount, ..Machine::default() }, 1_000_000, true);
+        let found = notes(&Machine { mount, ..Machine::default() }, false, true);
         assert_eq!(found, ["the data was in memory (tmpfs): no drive was measured"]);
         let [name, kind] = ["loop3", "loop"].map(str::to_owned);
         let link = ChainLink { name: name.clone(), numbers: String::new(), kind, above: None };
         let device = Some(DeviceFacts { name, ..DeviceFacts::default() });
         let on_loop = Machine { device, device_chain: vec![link], ..Machine::default() };
-        let found = notes(&on_loop, 1_000_000, true);
+        let found = notes(&on_loop, false, true);
         assert_eq!(found, ["the file of loop3 may be in the page cache unseen"]);
     }
 }

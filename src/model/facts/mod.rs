@@ -43,7 +43,7 @@ pub use limits::{
 };
 pub use objects::{EndpointCounts, ObjectCounts, RetryCounts};
 pub use precondition::PreconditionReport;
-pub use replay::{ReplayLatency, ReplayedOperations};
+pub use replay::{CallsInFlight, ReplayLatency, ReplayedOperations};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use run::RunFigures;
 pub use shortage::TierShortage;

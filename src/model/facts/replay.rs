@@ -16,6 +16,19 @@ pub struct ReplayedOperations {
     pub recorded: ReplayLatency,
     /// Latencies of the replay.
     pub replayed: ReplayLatency,
+    /// Part of the sum of the recording's latencies that may be strace's own, s: what it adds to a
+    /// call, once for each of these and for each stop of another thread that it handled meanwhile.
+    pub strace_s: f64,
+}
+
+/// Calls that were in flight while any was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct CallsInFlight {
+    /// Mean number, over the time in which there was one at least.
+    pub mean: f64,
+    /// Largest number at a time.
+    pub most: u64,
 }
 
 /// Latencies of operations of one kind.

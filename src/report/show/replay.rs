@@ -1,17 +1,25 @@
 //! An engine's recorded calls on files beside those that a replay made.
 
 use ringfall_host::counted;
-use ringfall_model::facts::{ReplayLatency, ReplayedOperations};
+use ringfall_model::facts::{CallsInFlight, ReplayedOperations};
 use serde::Serialize;
 
 use super::GIB;
 use super::prose::wrapped;
-use super::table::{Table, digits};
+use super::table::{Table, digits, percent};
 
 /// Version of the form of [`ReplayReport`].
 pub const REPLAY_VERSION: u32 = 1;
 /// Share of the time in calls, recorded or here, from which on a kind is named in the verdict.
 const NAMED_SHARE: f64 = 0.05;
+/// Share of the recorded time that may be strace's, up to which a ratio is given.
+const STRACE_SHARE: f64 = 0.1;
+/// Share of the calls that ended otherwise, above which there is no verdict.
+const DIFFERING_SHARE: f64 = 0.05;
+/// Share of the bytes that were copied and not replayed, from which on the verdict has it.
+const COPIED_SHARE: f64 = 0.001;
+/// Factor between the calls in flight, recorded and here, above which latencies are not compared.
+const IN_FLIGHT_TIMES: f64 = 1.5;
 
 /// A recording of an engine's calls that was replayed on a drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,6 +53,10 @@ pub struct ReplayReport {
     pub recorded_s: f64,
     /// The same of the replay, s.
     pub replayed_s: f64,
+    /// Calls in flight, as they were recorded.
+    pub recorded_in_flight: CallsInFlight,
+    /// The same of the replay.
+    pub in_flight: CallsInFlight,
     /// Operations that ended as they had in the recording, by kind.
     pub operations: Vec<ReplayedOperations>,
     /// Number of operations that ended otherwise, which are in no other figure.
@@ -83,45 +95,122 @@ pub struct NotReplayed {
     pub call: &'static str,
     /// Number of calls of that name in the recording.
     pub count: u64,
+    /// Bytes that they copied; 0 of calls that copy none, or of which strace tells no number.
+    pub bytes: u64,
 }
 
-/// Ratio of the times in calls; none where there was none in the recording.
-fn ratio<'a>(operations: impl Iterator<Item = &'a ReplayedOperations> + Clone) -> Option<f64> {
-    let sum = |of: fn(&ReplayedOperations) -> &ReplayLatency| {
-        operations.clone().map(|one| of(one).total_s).sum::<f64>()
-    };
-    let (recorded, replayed) = (sum(|one| &one.recorded), sum(|one| &one.replayed));
-    (recorded > 0.0).then_some(replayed / recorded)
+/// Whether strace took so little of the recorded time that it can be compared.
+fn is_comparable(one: &ReplayedOperations) -> bool {
+    let recorded_s = one.recorded.total_s;
+    recorded_s > 0.0 && one.strace_s <= STRACE_SHARE * recorded_s
+}
+
+/// Ratio of the times in calls; none where it can't be told.
+fn ratio(one: &ReplayedOperations) -> Option<f64> {
+    is_comparable(one).then(|| one.replayed.total_s / one.recorded.total_s)
 }
 
 impl ReplayReport {
     /// Sentence about the time that calls took here.
     #[must_use]
     pub fn verdict(&self) -> String {
-        let Some(all) = ratio(self.operations.iter()) else {
-            return "no recorded call that took time was replayed".to_owned();
-        };
-        let sum = |of: fn(&ReplayedOperations) -> f64| self.operations.iter().map(of).sum::<f64>();
+        let count: u64 = self.operations.iter().map(|one| one.count).sum();
+        if let Some(first) = &self.first_differing
+            && self.differing as f64 > DIFFERING_SHARE * (count + self.differing) as f64
+        {
+            let all = count + self.differing;
+            let differing = self.differing;
+            return format!(
+                "no verdict: {differing} of {all} operations ended otherwise than in the \
+                 recording: {first}"
+            );
+        }
+        let compared: Vec<_> = self.operations.iter().filter(|one| is_comparable(one)).collect();
+        if compared.is_empty() {
+            return "no verdict: no recorded call that was replayed took so long that strace's own \
+                    time is a small part of it"
+                .to_owned();
+        }
+        let sum =
+            |of: fn(&ReplayedOperations) -> f64| compared.iter().map(|one| of(one)).sum::<f64>();
         let recorded_s = sum(|one| one.recorded.total_s);
         let replayed_s = sum(|one| one.replayed.total_s);
         let share = |one: &ReplayedOperations| {
             (one.recorded.total_s / recorded_s).max(one.replayed.total_s / replayed_s)
         };
-        let mut named: Vec<&ReplayedOperations> =
-            self.operations.iter().filter(|one| share(one) >= NAMED_SHARE).collect();
+        let mut named = compared.clone();
+        named.retain(|one| share(one) >= NAMED_SHARE);
         named.sort_by(|one, other| share(other).total_cmp(&share(one)));
-        let told = named.into_iter().map(|one| match ratio(std::iter::once(one)) {
-            Some(ratio) => format!("{} {}", one.name, digits(ratio, 3)),
-            None => format!("{} (0 s in the recording)", one.name),
-        });
-        let told: Vec<String> = told.collect();
-        let all = digits(all, 3);
+        let told =
+            |one: &&ReplayedOperations| Some(format!("{} {}", one.name, digits(ratio(one)?, 3)));
+        let told: Vec<String> = named.iter().filter_map(told).collect();
+        let calls = match compared.len() == self.operations.len() {
+            true => "the recorded calls",
+            false => "the recorded calls that can be compared",
+        };
+        let all = digits(replayed_s / recorded_s, 3);
         let here = if self.injected.is_some() { "here, slowed down" } else { "here" };
-        format!("the recorded calls take {all} times as long {here}: {}", told.join(", "))
+        let mut verdict = format!("{calls} take {all} times as long {here}: {}", told.join(", "));
+        let copied: u64 = self.not_replayed.iter().map(|left| left.bytes).sum();
+        let moved: u64 = self.operations.iter().map(|one| one.bytes).sum();
+        let share = copied as f64 / (copied + moved).max(1) as f64;
+        if share >= COPIED_SHARE {
+            let share = percent(share);
+            verdict +=
+                &format!("; {share} of the bytes were moved by calls that can't be replayed");
+        }
+        if self.is_in_flight_otherwise() {
+            let [here, recorded] = self.means_in_flight();
+            verdict +=
+                &format!("; with {here} calls in flight in place of {recorded}: see the note");
+        }
+        verdict
+    }
+
+    /// Whether the calls in flight differ so much that latencies can't be compared.
+    fn is_in_flight_otherwise(&self) -> bool {
+        let (here, recorded) = (self.in_flight.mean, self.recorded_in_flight.mean);
+        here.max(recorded) > IN_FLIGHT_TIMES * here.min(recorded)
+    }
+
+    /// Mean calls in flight, here and recorded.
+    fn means_in_flight(&self) -> [String; 2] {
+        [self.in_flight, self.recorded_in_flight].map(|calls| digits(calls.mean, 2))
+    }
+
+    /// Sentences about what can't be compared.
+    fn not_compared(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        let short = self.operations.iter().filter(|one| !is_comparable(one));
+        let short: Vec<&str> = short.map(|one| one.name).collect();
+        if !short.is_empty() {
+            told.push(format!(
+                "no ratio of {}: more than a tenth of their time in the recording may be strace's, \
+                 which stops each call twice and handles one thread at a time",
+                short.join(", ")
+            ));
+        }
+        if self.is_in_flight_otherwise() {
+            let [here, recorded] = self.means_in_flight();
+            let slower = match self.speed {
+                Some(1.0) => "",
+                _ => "; --speed 1 keeps the gaps of the recording",
+            };
+            told.push(format!(
+                "latencies are not comparable: on average {here} calls were in flight here, and \
+                 {recorded} in the recording{slower}"
+            ));
+        }
+        told
     }
 
     fn not_replayed(&self) -> Vec<String> {
-        let calls = self.not_replayed.iter().map(|left| format!("{} {}", left.count, left.call));
+        let calls = self.not_replayed.iter().map(|left| match left.bytes {
+            0 => format!("{} {}", left.count, left.call),
+            bytes => {
+                format!("{} {} of {} GiB", left.count, left.call, digits(bytes as f64 / GIB, 3))
+            }
+        });
         let calls: Vec<String> = calls.collect();
         let mut told = Vec::new();
         if !calls.is_empty() {
@@ -164,6 +253,15 @@ pub fn replay_page(report: &ReplayReport) -> String {
     };
     let (recorded, here) = (s(report.recorded_s), s(report.replayed_s));
     head("duration", &format!("{here} s, {gaps}; {recorded} s in the recording"));
+    let [mean, recorded_mean] = report.means_in_flight();
+    let (most, recorded_most) = (report.in_flight.most, report.recorded_in_flight.most);
+    head(
+        "in flight",
+        &format!(
+            "{mean} calls while there was any, {most} at most; {recorded_mean} and \
+             {recorded_most} in the recording"
+        ),
+    );
     if let Some(InjectedLatency { p50_us, p99_us }) = report.injected {
         let [p50, p99] = [p50_us, p99_us].map(|us| digits(us / 1e3, 3));
         let told = format!("a minimum latency of each call, P50 {p50} ms and P99 {p99} ms");
@@ -190,7 +288,8 @@ pub fn replay_page(report: &ReplayReport) -> String {
     let legend = "was: in the recording, with the time that strace adds to each call; is: here; \
                   P50 and P99 in ms, sums in s; ratio: of the sums";
     wrapped(&mut page, "  ", legend);
-    for note in report.not_replayed().iter().chain(&report.notes) {
+    let compared = report.not_compared();
+    for note in compared.iter().chain(&report.not_replayed()).chain(&report.notes) {
         wrapped(&mut page, "  note: ", note);
     }
     page
@@ -209,25 +308,27 @@ fn operations_table(operations: &[ReplayedOperations]) -> String {
         .number("is", three, move |one| ms(one.replayed.p99_us))
         .number("sum was", three, |one| one.recorded.total_s)
         .number("is", three, |one| one.replayed.total_s)
-        .number("ratio", three, |one| ratio(std::iter::once(one)))
+        .number("ratio", three, ratio)
         .done()
         .page()
 }
 
 #[cfg(test)]
 mod tests {
+    use ringfall_model::facts::ReplayLatency;
+
     use super::*;
 
     fn operations(name: &'static str, was_s: f64, is_s: f64) -> ReplayedOperations {
         let latency =
             |total_s| ReplayLatency { p50_us: Some(1_500.0), p99_us: Some(20_000.0), total_s };
         let (recorded, replayed) = (latency(was_s), latency(is_s));
-        ReplayedOperations { name, count: 1_234, bytes: 3 << 29, recorded, replayed }
+        let (count, bytes) = (1_234, 3 << 29);
+        ReplayedOperations { name, count, bytes, recorded, replayed, strace_s: was_s / 20.0 }
     }
 
-    #[test]
-    fn a_page_begins_with_the_verdict_and_fits_a_screen() {
-        let report = ReplayReport {
+    fn report() -> ReplayReport {
+        ReplayReport {
             ringfall_layout_replay: REPLAY_VERSION,
             version: "0.1.0",
             place: "/mnt/kv".to_owned(),
@@ -242,6 +343,8 @@ mod tests {
             injected: None,
             recorded_s: 12.0,
             replayed_s: 9.0,
+            recorded_in_flight: CallsInFlight { mean: 2.5, most: 4 },
+            in_flight: CallsInFlight { mean: 2.0, most: 3 },
             operations: vec![
                 operations("stat", 0.1, 0.2),
                 operations("write", 2.0, 1.0),
@@ -249,13 +352,18 @@ mod tests {
             ],
             differing: 1,
             first_differing: Some("open of a: gone".to_owned()),
-            not_replayed: vec![NotReplayed { call: "mmap", count: 7 }],
+            not_replayed: vec![NotReplayed { call: "mmap", count: 7, bytes: 0 }],
             elsewhere: 5,
             untold: 1,
             unread_lines: 3,
             first_unread: Some("line 9: why".to_owned()),
             notes: vec!["a note".to_owned()],
-        };
+        }
+    }
+
+    #[test]
+    fn a_page_begins_with_the_verdict_and_fits_a_screen() {
+        let report = report();
         let page = replay_page(&report);
         let verdict = "the recorded calls take 0.51 times as long here: read 0.50, write 0.50";
         let joined = page.replace("\n           ", " ");
@@ -265,6 +373,7 @@ mod tests {
         for part in [
             "gaps between calls divided by 2",
             "12.0 s in the recording",
+            "2.0 calls while there was any, 3 at most; 2.5 and 4 in the recording",
             "xfs on nvme0n1",
             "2 files of 1.50 GiB",
             "replayed: 7 mmap",
@@ -280,15 +389,47 @@ mod tests {
         let fsync = operations("fsync", 0.09, 21.4);
         let both = vec![operations("write", 2.5, 2.15), fsync, operations("stat", 0.0, 9.0)];
         let slow = ReplayReport { operations: both, ..report.clone() }.verdict();
-        let all =
-            "take 12.6 times as long here: write 0.86, fsync 238, stat (0 s in the recording)";
+        let all = "that can be compared take 9.09 times as long here: write 0.86, fsync 238";
         assert!(slow.ends_with(all), "{slow}");
         let injected = Some(InjectedLatency { p50_us: 1_000.0, p99_us: 20_000.0 });
         let slow = replay_page(&ReplayReport { injected, ..report.clone() });
         let slow = slow.replace("\n           ", " ");
         assert!(slow.contains("0.51 times as long here, slowed down: read"), "{slow}");
         assert!(slow.contains("of each call, P50 1.00 ms and P99 20.0 ms"), "{slow}");
-        let nothing = ReplayReport { operations: Vec::new(), ..report };
-        assert!(nothing.verdict().starts_with("no recorded call"));
+        let nothing = ReplayReport { operations: Vec::new(), differing: 0, ..report };
+        assert!(nothing.verdict().starts_with("no verdict: no recorded call"));
+    }
+
+    /// Each was a ratio without a doubt.
+    #[test]
+    fn a_ratio_that_can_not_be_defended_is_not_given() {
+        let mut report = report();
+        let calls = |name: &'static str, strace_s| ReplayedOperations {
+            strace_s,
+            ..operations(name, 2.0, 1.0)
+        };
+        // 16 threads under strace: reads of 1.5 us took 240 us.
+        report.operations = vec![calls("read", 2.0), calls("fsync", 0.1)];
+        let page = |report: &ReplayReport| {
+            replay_page(report).replace("\n           ", " ").replace("\n        ", " ")
+        };
+        let found = page(&report);
+        assert!(found.contains("that can be compared take 0.50 times as long here: fsync 0.50\n"));
+        assert!(found.contains("note: no ratio of read: more than a tenth"), "{found}");
+        let copied = NotReplayed { call: "sendfile", count: 1, bytes: 1 << 30 };
+        let copying = ReplayReport { not_replayed: vec![copied], ..report.clone() };
+        let found = page(&copying);
+        assert!(found.contains("; 25.0 % of the bytes were moved by calls that can't"), "{found}");
+        assert!(found.contains("replayed: 1 sendfile of 1.00 GiB"), "{found}");
+        let in_flight = CallsInFlight { mean: 7.9, most: 8 };
+        let crowded = ReplayReport { in_flight, ..report.clone() };
+        let found = page(&crowded);
+        assert!(found.contains("; with 7.9 calls in flight in place of 2.5: see"), "{found}");
+        assert!(found.contains("note: latencies are not comparable: on average 7.9"), "{found}");
+        let failing = ReplayReport { differing: 300, ..report.clone() };
+        let verdict = "no verdict: 300 of 2768 operations ended otherwise than in the recording: ";
+        assert!(failing.verdict().starts_with(verdict), "{}", failing.verdict());
+        report.operations.pop();
+        assert!(report.verdict().starts_with("no verdict: no recorded call"));
     }
 }

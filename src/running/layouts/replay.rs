@@ -23,12 +23,13 @@ use ringfall_engine::files::{
     close, run,
 };
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::{ReplayLatency, ReplayedOperations};
+use ringfall_model::facts::{CallsInFlight, ReplayLatency, ReplayedOperations};
 use ringfall_workloads::recording::{
     After, FileAction, LaneOperation, OpenMode, Order, Part, RecordedOperation,
 };
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{LayoutError, told};
 use crate::remedy::remedy;
@@ -76,6 +77,10 @@ pub struct ReplayOutcome {
     pub differing: u64,
     /// Sentence about one of them.
     pub first_differing: Option<String>,
+    /// Calls in flight, as they were recorded.
+    pub recorded_in_flight: CallsInFlight,
+    /// The same of the replay.
+    pub in_flight: CallsInFlight,
 }
 
 /// Open file with the marks of its blocks.
@@ -97,6 +102,7 @@ struct Shared<'a> {
     directory: &'a HeldDirectory,
     open: Vec<Mutex<Option<Arc<Open>>>>,
     progress: Vec<Progress>,
+    began: Instant,
     /// Set when a thread is missing, on which others would wait.
     gives_up: AtomicBool,
 }
@@ -154,11 +160,13 @@ impl Replay<'_> {
     /// A thread can't be started.
     pub fn run(&self, directory: &HeldDirectory) -> Result<Option<ReplayOutcome>, LayoutError> {
         let lanes = &self.order.lanes;
+        raise_open_files();
         let shared = Shared {
             replay: self,
             directory,
             open: (0..self.part.handles).map(|_| Mutex::new(None)).collect(),
             progress: lanes.iter().map(|_| Progress::default()).collect(),
+            began: Instant::now(),
             gives_up: AtomicBool::new(false),
         };
         // All begin when the last has its buffer.
@@ -181,8 +189,39 @@ impl Replay<'_> {
         for lane in found {
             counts.add(lane?);
         }
-        Ok((!self.interrupt.is_set()).then(|| counts.outcome()))
+        let calls = self.part.operations.iter().filter(|operation| operation.is_call);
+        let recorded = calls.map(|call| (call.begin_ns, call.end_ns())).collect();
+        Ok((!self.interrupt.is_set()).then(|| counts.outcome(recorded)))
     }
+}
+
+/// Has the process open as many files as it may have, or as many as before where that is refused:
+/// an opening that fails then is told.
+fn raise_open_files() {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let _best_effort = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
+}
+
+/// Calls in flight, of the beginning and end of each, ns.
+fn in_flight(spans: Vec<(u64, u64)>) -> CallsInFlight {
+    let edges =
+        spans.iter().flat_map(|(begin, end)| [(*begin, true), ((*end).max(begin + 1), false)]);
+    let mut edges: Vec<(u64, bool)> = edges.collect();
+    // Of the same time ends first.
+    edges.sort_unstable();
+    let mut found = CallsInFlight::default();
+    let (mut now, mut last_ns, mut busy_ns, mut calls_ns) = (0u64, 0, 0u64, 0u128);
+    for (at_ns, begins) in edges {
+        if now > 0 {
+            busy_ns += at_ns - last_ns;
+            calls_ns += u128::from(now) * u128::from(at_ns - last_ns);
+        }
+        last_ns = at_ns;
+        now = if begins { now + 1 } else { now - 1 };
+        found.most = found.most.max(now);
+    }
+    found.mean = calls_ns as f64 / busy_ns.max(1) as f64;
+    found
 }
 
 /// Has the other lanes end when this one panics: they would wait for it for ever.
@@ -226,6 +265,8 @@ impl Shared<'_> {
 #[derive(Clone, Default)]
 struct KindCounts {
     bytes: u64,
+    /// Part of the recorded times that may be strace's, ns.
+    strace_ns: u64,
     recorded: Histogram,
     replayed: Histogram,
 }
@@ -234,6 +275,8 @@ struct KindCounts {
 #[derive(Clone, Default)]
 struct Counts {
     kinds: [KindCounts; StepKind::ALL.len()],
+    /// Beginning and end of each call since the replay's beginning, ns.
+    spans: Vec<(u64, u64)>,
     differing: u64,
     first_differing: Option<String>,
     began: Option<Instant>,
@@ -241,19 +284,21 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, other: Counts) {
+    fn add(&mut self, mut other: Counts) {
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             mine.bytes += theirs.bytes;
+            mine.strace_ns += theirs.strace_ns;
             mine.recorded.merge(&theirs.recorded);
             mine.replayed.merge(&theirs.replayed);
         }
+        self.spans.append(&mut other.spans);
         self.differing += other.differing;
         self.first_differing = self.first_differing.take().or(other.first_differing);
         self.began = [self.began, other.began].into_iter().flatten().min();
         self.ended = self.ended.max(other.ended);
     }
 
-    fn outcome(self) -> ReplayOutcome {
+    fn outcome(self, recorded: Vec<(u64, u64)>) -> ReplayOutcome {
         let elapsed = self.began.zip(self.ended).map(|(began, ended)| ended - began);
         let kinds = StepKind::ALL.into_iter().zip(&self.kinds);
         let kinds = kinds.filter(|(_, counts)| counts.replayed.count() > 0);
@@ -266,10 +311,13 @@ impl Counts {
                     bytes: counts.bytes,
                     recorded: latency(&counts.recorded),
                     replayed: latency(&counts.replayed),
+                    strace_s: counts.strace_ns as f64 / 1e9,
                 })
                 .collect(),
             differing: self.differing,
             first_differing: self.first_differing,
+            recorded_in_flight: in_flight(recorded),
+            in_flight: in_flight(self.spans),
         }
     }
 }
@@ -353,6 +401,9 @@ impl<'a> Lane<'a> {
             return;
         }
         let took = self.slowed(took, place);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let end = self.shared.began.elapsed();
+        self.counts.spans.push((ns(end.saturating_sub(took)), ns(end)));
         let differs = match answer {
             Ok(moved) if recorded.failure.is_some() => {
                 Some(format!("it went well, with {moved} bytes,"))
@@ -376,8 +427,11 @@ impl<'a> Lane<'a> {
         }
         let counts = &mut self.counts.kinds[kind as usize];
         counts.bytes += u64::from(recorded.moved_bytes);
+        let waits = u64::from(recorded.strace_waits);
+        let strace_ns = self.shared.replay.part.strace_ns.saturating_mul(1 + waits);
+        counts.strace_ns += strace_ns.min(recorded.took_ns);
         counts.recorded.record(recorded.took_ns);
-        counts.replayed.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        counts.replayed.record(ns(took));
     }
 
     fn path(&self, action: FileAction) -> String {
@@ -535,4 +589,22 @@ fn flags(mode: OpenMode, is_direct: bool) -> OFlags {
     flags.set(OFlags::SYNC, mode.sync);
     flags.set(OFlags::DIRECTORY, mode.directory);
     flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_in_flight_are_those_while_there_is_any() {
+        let found = |spans: &[(u64, u64)]| {
+            let CallsInFlight { mean, most } = in_flight(spans.to_vec());
+            (mean, most)
+        };
+        assert_eq!(found(&[]), (0.0, 0));
+        assert_eq!(found(&[(10, 20), (90, 100)]), (1.0, 1));
+        // One begins when the other ends.
+        assert_eq!(found(&[(20, 30), (10, 20)]), (1.0, 1));
+        assert_eq!(found(&[(10, 20), (10, 20), (15, 20), (15, 15)]), (26.0 / 10.0, 4));
+    }
 }

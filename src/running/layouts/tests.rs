@@ -5,6 +5,7 @@ use ringfall_host::Scratch;
 use ringfall_workloads::layout::{EngineLayout, LayoutOptions};
 use ringfall_workloads::model::built_in;
 use ringfall_workloads::recording::{Order, Part, Recording};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 
@@ -164,8 +165,14 @@ fn injected_latencies_are_in_each_operation_of_a_replay() {
             interrupt: bench.interrupt,
         };
         assert_eq!(replay.set_up(directory).unwrap(), None);
+        // Openings failed at the soft limit.
+        let most = getrlimit(Resource::Nofile).maximum;
+        let half = Rlimit { current: Some(most.unwrap_or(1 << 20) / 2), maximum: most };
+        setrlimit(Resource::Nofile, half).unwrap();
         let outcome = replay.run(directory).unwrap().unwrap();
         assert_eq!((outcome.differing, outcome.first_differing), (0, None));
+        assert_eq!(getrlimit(Resource::Nofile).current, most);
+        assert_eq!((outcome.in_flight.most, outcome.recorded_in_flight.most), (1, 1));
         let names: Vec<&str> = outcome.operations.iter().map(|one| one.name).collect();
         assert_eq!(names, ["stat", "create", "write", "fsync", "unlink"]);
         assert!(outcome.operations.iter().all(|one| one.replayed.p50_us >= Some(3_000.0)));

@@ -21,7 +21,7 @@ pub(super) const NAME_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 512 <<
 /// Memory of a name, besides its text, up to the order of the operations, bytes.
 const NAME_BYTES: usize = 320;
 /// Memory of a count of calls that are left out, bytes.
-const LEFT_OUT_BYTES: usize = 64;
+const LEFT_OUT_BYTES: usize = 128;
 /// Most memory for calls that are under way, bytes.
 const HALVES_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 64 << 20 };
 /// Most threads in all, which take about 120 bytes each.
