@@ -65,9 +65,10 @@ pub struct SaturateArgs {
     /// takes all free space, or the whole device
     #[arg(long, value_name = "GIB", default_value_t = 4.0, value_parser = gib)]
     pub size_gb: f64,
-    /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "100,0")]
-    pub read_percent: Vec<u32>,
+    /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes;
+    /// 100,0 when not given, and with --device-output 50 too, which tells whether both share a limit
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub read_percent: Option<Vec<u32>>,
     /// Also measure with the mix of reads and writes of this result of `ringfall run`
     #[arg(long, value_name = "RESULT")]
     pub mix_of: Option<PathBuf>,
@@ -182,7 +183,7 @@ impl SaturateArgs {
         let given = [
             ("--cache-dir", self.cache_dir.is_some()),
             ("--destroy-device-contents", self.destroy_device_contents),
-            ("--read-percent", self.read_percent != [100, 0]),
+            ("--read-percent", self.read_percent.is_some()),
             ("--mix-of", self.mix_of.is_some()),
             ("--io-size-min", self.io_size_min != Size(4 << 10)),
             ("--io-size-max", self.io_size_max != Size(4 << 20)),

@@ -411,7 +411,9 @@ fn out_of_bounds(args: &SaturateArgs) -> Vec<String> {
 /// Each percentage once, that of the run to mix like among them; what is wrong goes to `wrong`.
 fn read_percents(args: &SaturateArgs, wrong: &mut Vec<String>) -> Vec<u32> {
     let mut percents = Vec::new();
-    for &percent in &args.read_percent {
+    // A drive's description has whether reads and writes share a limit.
+    let usual = if args.device_output.is_some() { &[100, 0, 50][..] } else { &[100, 0] };
+    for &percent in args.read_percent.as_deref().unwrap_or(usual) {
         if percent > 100 {
             wrong.push(format!("--read-percent {percent}: give 0 to 100"));
         }

@@ -124,7 +124,7 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
         ("--sqpoll", args.sqpoll),
         ("--iopoll", args.iopoll),
         ("--nvme-passthrough", args.nvme_passthrough),
-        ("--read-percent", args.read_percent != [100, 0]),
+        ("--read-percent", args.read_percent.is_some()),
         ("--no-iops", args.no_iops),
     ];
     let mut sentences: Vec<String> = given
