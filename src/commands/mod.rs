@@ -48,7 +48,7 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_host::survey::Survey;
 use ringfall_host::{escape, outlet};
-use ringfall_model::metrics::Metric;
+use ringfall_model::metrics::{Metric, MetricValue};
 use ringfall_model::spread::Spread;
 use ringfall_model::{Document, write_json, write_text};
 use ringfall_report::show::prose::prose;
@@ -303,13 +303,14 @@ fn metric_figure(document: &Document, key: &str) -> String {
 /// The usual metrics over several results, a line each, beside those of the merged one.
 fn spread_page(spreads: &[Spread], merged: &Document) -> String {
     let usual = |spread: &Spread| Metric::by_key(&spread.metric).filter(|metric| metric.headline);
+    let told = |number, is_bound| MetricValue { number, is_bound }.told(figure);
     Table::of(spreads.iter().filter_map(|spread| Some((usual(spread)?, spread))))
         .text("", |(metric, _)| metric.title)
-        .number("median", figure, |(_, spread)| spread.median)
-        .number("min", figure, |(_, spread)| spread.min)
-        .number("max", figure, |(_, spread)| spread.max)
-        .number("CV", percent, |(_, spread)| spread.cv)
-        .number("merged", figure, |(metric, _)| metric.of(merged))
+        .number("median", figure, |(_, of)| told(of.median, of.median_is_bound))
+        .number("min", figure, |(_, of)| told(of.min, of.min_is_bound))
+        .number("max", figure, |(_, of)| told(of.max, of.max_is_bound))
+        .number("CV", percent, |(_, of)| of.cv)
+        .number("merged", figure, |(metric, _)| Some(metric.measured(merged)?.told(figure)))
         .widths(&[34, 10, 10, 10, 8, 10])
         .done()
         .page()
@@ -338,6 +339,26 @@ mod tests {
         assert_eq!(told(both(Err(failed()), Ok(()))), Err("the write failed".to_owned()));
         assert_eq!(told(both(Ok(()), Err(left()))), Err("files are left".to_owned()));
         assert_eq!(told(both(Ok(()), Ok(()))), Ok(()));
+    }
+
+    #[test]
+    fn a_spread_that_a_bound_decides_is_told_as_at_least_that() {
+        let spread = Spread {
+            metric: "request_p95_ms".to_owned(),
+            values: vec![Some(10.0), None],
+            bounds: vec![None, Some(58_351.0)],
+            median: 29_180.0,
+            median_is_bound: true,
+            min: 10.0,
+            min_is_bound: false,
+            max: 58_351.0,
+            max_is_bound: true,
+            cv: None,
+        };
+        let page = spread_page(&[spread], &Document::default());
+        let row = page.lines().find(|line| line.contains("all requests, P95")).unwrap();
+        let figures: Vec<&str> = row.split("ms").nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(figures, ["≥", "29180", "10.00", "≥", "58351", "–", "–"], "{page}");
     }
 
     /// Only a full file system had one.

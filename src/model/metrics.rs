@@ -118,11 +118,45 @@ pub struct Metric {
     value: Value,
 }
 
+/// Number that a result has of a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricValue {
+    /// The value, or a lower bound of it.
+    pub number: f64,
+    /// Whether the number is no more than a lower bound, of a value that unfinished requests
+    /// decide.
+    pub is_bound: bool,
+}
+
+impl MetricValue {
+    /// Text for people: the number, or `≥ …` where it is a bound.
+    #[must_use]
+    pub fn told(&self, figure: impl Fn(f64) -> String) -> String {
+        format!("{}{}", if self.is_bound { "≥ " } else { "" }, figure(self.number))
+    }
+}
+
 impl Metric {
-    /// Its value in a result; `None` when it was not measured.
+    /// Its value in a result; `None` when it was not measured, or only a bound of it is known.
     #[must_use]
     pub fn of(&self, document: &Document) -> Option<f64> {
         (self.value)(document)
+    }
+
+    /// Lower bound of a percentile of all requests, whatever becomes of those that had not
+    /// finished; `None` of other metrics.
+    #[must_use]
+    pub fn at_least(&self, document: &Document) -> Option<f64> {
+        let OfAllRequests(_, pick) = self.evidence else { return None };
+        Some(pick(&document.ringfall.requests.as_ref()?.all)?.at_least_ms)
+    }
+
+    /// Its value in a result, or the bound that takes its place.
+    #[must_use]
+    pub fn measured(&self, document: &Document) -> Option<MetricValue> {
+        let value = self.of(document);
+        let number = value.or_else(|| self.at_least(document))?;
+        Some(MetricValue { number, is_bound: value.is_none() })
     }
 
     /// Whether `value` is better than `other`; `None` when neither can be.

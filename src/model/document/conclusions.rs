@@ -43,11 +43,12 @@ fn one_if(is_so: bool) -> Option<f64> {
 fn of_the_trials(document: &Document, pairs: &mut Pairs<'_>) {
     let merged = document.ringfall.merged.as_ref();
     for spread in merged.into_iter().flat_map(|merged| &merged.spread) {
-        let values: Vec<f64> = spread.values.iter().copied().flatten().collect();
+        let values: Vec<f64> =
+            spread.values.iter().chain(&spread.bounds).copied().flatten().collect();
         let (least, most) = stats::range(&values).unzip();
         for (key, is, should) in [("min", spread.min, least), ("max", spread.max, most)] {
             let place = format!("the `{key}` of `{}` in `ringfall.merged.spread`", spread.metric);
-            pairs.same((&place, Some(is)), ("that of its `values`", should));
+            pairs.same((&place, Some(is)), ("that of its `values` and `bounds`", should));
         }
         let place = format!("the `median` of `{}` in `ringfall.merged.spread`", spread.metric);
         let median = (&*place, Some(spread.median));

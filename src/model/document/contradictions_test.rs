@@ -270,8 +270,9 @@ fn what_a_search_found_is_held_against_its_steps() {
 #[test]
 fn the_spread_of_trials_is_held_against_their_values() {
     let merged = |key: &str, value: f64| {
-        let mut spread = json!({ "metric": "m", "values": [1.0, 2.0, null, 3.0], "median": 2.0,
+        let mut spread = json!({ "metric": "m", "values": [1.0, 2.0, null, null], "median": 2.0,
                                  "min": 1.0, "max": 3.0, "cv": 0.5 });
+        spread["bounds"] = json!([null, null, null, 3.0]);
         spread[key] = json!(value);
         let mut document = written();
         document["ringfall"]["merged"] = json!({ "inputs": [], "spread": [spread] });

@@ -139,16 +139,29 @@ pub struct Spread {
     /// Name of the metric, as `ringfall compare --json` gives it.
     pub metric: String,
     /// Value of the metric in each result, in the order of `inputs`; null where it was not
-    /// measured.
+    /// measured, or is known by its bound alone.
     pub values: Vec<Option<f64>>,
-    /// Median of the known values.
+    /// Lower bound of each value that is too large to be known: a percentile of all requests that
+    /// unfinished ones decide; null for the other results.
+    #[serde(default)]
+    pub bounds: Vec<Option<f64>>,
+    /// Median of the known values and the bounds.
     pub median: f64,
-    /// Smallest of the known values.
+    /// Whether a bound decides the median, which is at least as large then.
+    #[serde(default)]
+    pub median_is_bound: bool,
+    /// Smallest of the known values and the bounds.
     pub min: f64,
-    /// Largest of the known values.
+    /// Whether the smallest is a bound.
+    #[serde(default)]
+    pub min_is_bound: bool,
+    /// Largest of the known values and the bounds.
     pub max: f64,
-    /// Coefficient of variation of the known values: standard deviation divided by mean. Null with
-    /// fewer than two values, or when all are zero.
+    /// Whether the largest is no more than a lower bound, as it is where there is any bound.
+    #[serde(default)]
+    pub max_is_bound: bool,
+    /// Coefficient of variation of the values: standard deviation divided by mean. Null with fewer
+    /// than two values, when all are zero, or where there is a bound.
     pub cv: Option<f64>,
 }
 }

@@ -1,8 +1,7 @@
 //! Ratio of a metric that no unfinished request can turn round, and the verdict on it.
 
 use ringfall_model::Document;
-use ringfall_model::document::QuantileMs;
-use ringfall_model::metrics::{Evidence, Metric};
+use ringfall_model::metrics::{Metric, MetricValue};
 use ringfall_model::stats::Interval;
 
 use super::Verdict;
@@ -36,14 +35,12 @@ impl Value {
 
     /// Value of a metric in a result, of an amount the mean a run; `None` when it was not measured.
     pub fn of(metric: &Metric, document: &Document) -> Option<Value> {
-        if let Evidence::OfAllRequests(_, pick) = metric.evidence {
-            let known: &QuantileMs = pick(&document.ringfall.requests.as_ref()?.all)?;
-            let (number, at_least) = (known.number_ms(), known.at_least_ms);
-            let is_bound = number.is_none();
-            return Some(Value { number: number.unwrap_or(at_least), at_least, is_bound });
+        let MetricValue { number, is_bound } = metric.measured(document)?;
+        if let Some(at_least) = metric.at_least(document) {
+            return Some(Value { number, at_least, is_bound });
         }
         let runs = if metric.is_amount { runs(document) } else { 1 };
-        metric.of(document).map(|all| Value::exact(all / runs as f64))
+        Some(Value::exact(number / runs as f64))
     }
 
     /// Average of several, by that function; a bound where one of them is.
