@@ -205,7 +205,7 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
         let drive = &result.drives[index];
         let text = format!(
             "drive {} is much slower than the others: a byte takes {times:.1} times as long there \
-             as on the median drive",
+             as on the median drive, although no more of them go there",
             drive.path
         );
         warnings.push(warning(Code::DriveSlow, text, None));

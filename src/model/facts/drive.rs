@@ -25,6 +25,9 @@ pub struct DriveOutcome {
 
 /// A drive counts as slow when a byte is so many times as long on its way as on the typical one.
 const SLOW_TIMES: f64 = 2.0;
+/// Times the bytes of another drive up to which a drive is asked for as much as that: entries are
+/// dealt out in whole, so that equal drives do not get equal numbers of bytes.
+const LIKE_LOAD: f64 = 1.1;
 
 /// Counters of the engine on each drive; for a single drive, the totals.
 #[must_use]
@@ -62,28 +65,34 @@ pub(crate) fn busy_ns(drive: &DriveMetrics) -> u128 {
     drive.read.latency.sum_ns() + drive.write.latency.sum_ns()
 }
 
-/// Drives on which a byte is at least twice as long on its way as on the median drive, and how many
-/// times as long; of at least two drives.
+/// Drives on which a byte is at least twice as long on its way as on the median drive, although
+/// they move no more of them, and how many times as long; of at least two drives.
 ///
-/// A drive that keeps up answers soon and one that lags has a full queue, whatever its share of the
-/// bytes is: so it is the time per byte that tells, and not the bandwidth.
+/// A drive that keeps up answers soon and one that lags has a full queue, though both be asked for
+/// as much: so it is the time per byte that tells, and not the bandwidth. That of a drive which
+/// moves more bytes tells nothing: its queue may be deep because more is asked of it.
 #[must_use]
 pub fn slow_drives(metrics: &[DriveMetrics]) -> Vec<(usize, f64)> {
     let pace = |drive: &DriveMetrics| {
-        let bytes = moved_bytes(drive);
-        (bytes > 0).then(|| busy_ns(drive) as f64 / bytes as f64)
+        let bytes = moved_bytes(drive) as f64;
+        (bytes > 0.0).then(|| (busy_ns(drive) as f64 / bytes, bytes))
     };
-    let paces: Vec<(usize, f64)> = metrics
+    let paces: Vec<(usize, (f64, f64))> = metrics
         .iter()
         .enumerate()
         .filter_map(|(index, drive)| Some((index, pace(drive)?)))
         .collect();
-    let mut sorted: Vec<f64> = paces.iter().map(|(_, pace)| *pace).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let mut sorted: Vec<(f64, f64)> = paces.iter().map(|(_, pace)| *pace).collect();
+    sorted.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
     // The lower of the two in the middle: of two drives, the faster one is the measure.
-    let Some(&median) = sorted.get(sorted.len().saturating_sub(1) / 2) else { return Vec::new() };
-    let times = |(index, pace): (usize, f64)| (index, pace / median.max(f64::MIN_POSITIVE));
-    paces.into_iter().map(times).filter(|(_, times)| *times >= SLOW_TIMES).collect()
+    let middle = sorted.get(sorted.len().saturating_sub(1) / 2);
+    let Some(&(median, median_bytes)) = middle else { return Vec::new() };
+    let is_asked_for_more = |bytes: f64| bytes > LIKE_LOAD * median_bytes;
+    let times = |(index, (pace, bytes)): (usize, (f64, f64))| {
+        let times = pace / median.max(f64::MIN_POSITIVE);
+        (times >= SLOW_TIMES && !is_asked_for_more(bytes)).then_some((index, times))
+    };
+    paces.into_iter().filter_map(times).collect()
 }
 
 #[cfg(test)]
@@ -106,6 +115,16 @@ mod tests {
         assert_eq!(slow_drives(&[drive(10, 1_000), drive(10, 3_000)])[0].0, 1);
         assert!(slow_drives(&drives[..2]).is_empty());
         assert!(slow_drives(&[]).is_empty());
+    }
+
+    /// The larger of two equal drives, whose queue was sixteen times as deep, was called slow.
+    #[test]
+    fn a_drive_that_is_asked_for_more_is_not_slow_for_its_queue() {
+        let asked_for = |ios| [drive(100, 1_000), drive(ios, 2_900)];
+        assert!(slow_drives(&asked_for(560)).is_empty());
+        assert!(slow_drives(&asked_for(120)).is_empty());
+        assert_eq!(slow_drives(&asked_for(104))[0].0, 1);
+        assert_eq!(slow_drives(&asked_for(20))[0].0, 1);
     }
 
     #[test]
