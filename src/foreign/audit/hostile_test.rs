@@ -91,11 +91,16 @@ fn a_window_of_an_interrupted_run_may_be_empty() {
     for (interrupted, kinds) in [(true, "Interrupted"), (false, "ImpossibleFigures")] {
         let mut value = rank();
         value["summary"]["elapsed_time"] = json!(0.0);
+        for key in ["tier_storage_kv_bytes_written_gb", "tier_storage_kv_bytes_read_gb"] {
+            value["summary"]["cache_stats"][key] = json!(0.0);
+        }
         value["ringfall"] = json!({ "window": { "interrupted": interrupted } });
         let found = of(&[(RANK, value.to_string().as_bytes())]);
         let kinds_found: Vec<String> =
             found.findings.iter().map(|finding| format!("{:?}", finding.kind)).collect();
         assert!(kinds_found.iter().any(|kind| kind.contains(kinds)), "{kinds_found:?}");
+        let are_without = kinds_found.iter().any(|kind| kind == "RanksWithoutStorage");
+        assert_eq!(are_without, !interrupted, "{kinds_found:?}");
         let is_odd = kinds_found.iter().any(|kind| kind == "ImpossibleFigures");
         assert_eq!(is_odd, !interrupted, "{kinds_found:?}");
     }

@@ -94,6 +94,10 @@ pub(super) fn several_files(leaf: &Leaf, group: &Group) -> Option<Finding> {
 /// keep no entry there.
 pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let is_without = |rank: &Rank| {
+        // Interrupted before its window, it had no time to.
+        if rank.is_interrupted && rank.elapsed_s.is_none() {
+            return false;
+        }
         let bytes = [rank.read_gib, rank.write_gib].map(value);
         // Ours may have evicted everything that it wrote by the end.
         let keeps_nothing = !rank.is_ours && value(rank.storage_entries) == Some(0.0);
