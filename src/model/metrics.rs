@@ -8,6 +8,7 @@ use self::Evidence::{OfAllRequests, PerSecond, Quantile};
 use self::Times::{ContextLoad, EndToEnd, StorageIo, StorageReadDevice, StorageWriteDevice};
 use crate::Document;
 use crate::document::{CLASSES, CacheStatsReport, QuantileMs, RequestsOfClass, SecondReport};
+use crate::stats::tail;
 
 /// Which of two values is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -157,6 +158,20 @@ impl Metric {
         let value = self.of(document);
         let number = value.or_else(|| self.at_least(document))?;
         Some(MetricValue { number, is_bound: value.is_none() })
+    }
+
+    /// Its value as tables of runs have it: none of a P95 or P99 of few times.
+    #[must_use]
+    pub fn in_tables(&self, document: &Document) -> Option<f64> {
+        let value = self.of(document);
+        let Quantile(times, quantile) = self.evidence else { return value };
+        let histograms = &document.ringfall.histograms;
+        let counts = times.histograms().iter().filter_map(|name| histograms.count(name));
+        // A result of another program has no histograms, and counts nothing.
+        match counts.reduce(u64::saturating_add).filter(|_| quantile > 0.5) {
+            Some(count) => tail(count, value),
+            None => value,
+        }
     }
 
     /// Whether `value` is better than `other`; `None` when neither can be.

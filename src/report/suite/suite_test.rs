@@ -319,6 +319,26 @@ fn suites_that_were_asked_for_differently_are_told_apart_by_their_flags() {
     assert_eq!(told, ["-t (120 and 9)", "-u (not given and 3)", "flags after -- ( and --pin off)"]);
 }
 
+/// The P95 of a single read stood where the run's own table has a dash.
+#[test]
+fn a_row_has_no_p95_of_few_reads() {
+    use ringfall_core::key::Tier;
+    use ringfall_model::Document;
+    let runs =
+        invocations(Workload::MlperfSubmission, &Asked::default(), &Machine::of(&survey(), None));
+    let place = FIGURES.iter().position(|(key, ..)| *key == "storage_read_device_p95_ms").unwrap();
+    let mut result = ringfall_model::testing::busy();
+    let of = |result: &ringfall_model::RunResult| {
+        Row::of(&runs[0], &End::Done, Some(&Document::of(result)), None).figures[place]
+    };
+    let reads = &mut result.engine.tiers[Tier::Storage.index()].read.device;
+    *reads = Default::default();
+    (0..9).for_each(|_| reads.record(1_000_000));
+    assert_eq!(of(&result), None);
+    result.engine.tiers[Tier::Storage.index()].read.device.record(1_000_000);
+    assert!(of(&result).is_some());
+}
+
 #[test]
 fn a_row_holds_the_verdict_of_the_result_and_what_was_published() {
     use ringfall_model::Document;

@@ -173,7 +173,8 @@ impl Row {
 
     fn take(&mut self, document: &Document, baseline: Option<&Document>) {
         let value = |document: &Document, key: &str| Metric::by_key(key)?.of(document);
-        self.figures = FIGURES.iter().map(|(key, ..)| value(document, key)).collect();
+        let in_tables = |key: &str| Metric::by_key(key)?.in_tables(document);
+        self.figures = FIGURES.iter().map(|(key, ..)| in_tables(key)).collect();
         self.reuse_share = document.multi_turn_hit_rate();
         let load = document.ringfall.served.context_load_ms.as_ref();
         self.load_p95_ms =
