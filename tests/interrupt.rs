@@ -31,6 +31,23 @@ fn ctrl_c_writes_the_results_cleans_up_and_says_130() {
     }
 }
 
+/// Entries that were on their way were told to be too large, or their I/O to have failed.
+#[test]
+fn a_signal_while_entries_are_written_beforehand_is_no_failure_of_theirs() {
+    let scratch = Scratch::new("interrupt-population");
+    let slowly = ["--decode-only", "--io-size", "4KiB", "--queue-depth", "1", "--shards", "1"];
+    let child = scratch.start(&slowly);
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = finish(child);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert_eq!(scratch.json()["ringfall"]["errors"]["population_failed"], 0, "{told}");
+    assert!(!told.contains("could not be written"), "{told}");
+    assert!(told.contains("no request finished before a signal ended the run"), "{told}");
+}
+
 #[test]
 fn a_second_signal_ends_the_run_at_once_with_what_was_written_so_far() {
     let scratch = Scratch::new("interrupted-twice");

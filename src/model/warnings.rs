@@ -82,9 +82,13 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     // A run that failed says why, and what would help there.
     if result.requests.completed() == 0 && result.failure.is_none() {
         let stood_still = warnings.iter().any(|one| one.code == Code::StoodStill);
-        let why = if stood_still { "" } else { ": entries may be too large for the time given" };
+        let (why, flag) = match result.interrupted {
+            true => (" before a signal ended the run", None),
+            false if stood_still => ("", Some("longer --duration")),
+            false => (": entries may be too large for the time given", Some("longer --duration")),
+        };
         let text = format!("no request finished{why}");
-        warnings.push(warning(Code::NothingCompleted, text, Some("longer --duration")));
+        warnings.push(warning(Code::NothingCompleted, text, flag));
     }
     warnings
 }

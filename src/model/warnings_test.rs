@@ -44,6 +44,13 @@ fn a_run_that_was_stopped_for_a_while_says_so() {
     assert!(told(&result).unwrap().1.contains("10.0 s, 100 % of the window"), "{result:?}");
     let none = warnings_of(&result).into_iter().find(|one| one.code == Code::NothingCompleted);
     assert_eq!(none.unwrap().text, "no request finished");
+    // Entries were said to be too large for the time given, and more of it was proposed.
+    result.interrupted = true;
+    let none = warnings_of(&result).into_iter().find(|one| one.code == Code::NothingCompleted);
+    let none = none.unwrap();
+    assert_eq!(none.text, "no request finished before a signal ended the run");
+    assert_eq!(none.flag_to_try, None);
+    result.interrupted = false;
     result.watchdog.overdue_max_ns = 0;
     result.watchdog.stalls = 2;
     assert_eq!(told(&result).unwrap().0, Code::Stalls);

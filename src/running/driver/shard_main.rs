@@ -196,7 +196,8 @@ impl Driver {
                     let next = items.borrow_mut().next();
                     let Some(item) = next.filter(|_| !driver.is_stopped()) else { break };
                     let outcome = driver.populate(item.key, item.scope, item.bytes).await;
-                    if outcome != Outcome::Written {
+                    // Those that a stop cut off were not tried to the end.
+                    if outcome != Outcome::Written && !driver.is_stopped() {
                         failed.set(failed.get() + 1);
                     }
                     let (done, of) = driver.populated.get();
