@@ -53,7 +53,7 @@ const CORE: Table = &[
     ("occupation", &["clock"]),
     ("metrics", &["clock", "error", "key", "units"]),
     ("model", &["clock", "drive", "key", "occupation"]),
-    ("space", &["error", "units"]),
+    ("space", &["clock", "error", "units"]),
     ("placement", &["clock", "drive", "key", "space", "units"]),
 ];
 

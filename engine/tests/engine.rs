@@ -335,6 +335,9 @@ fn a_cpu_tier_that_gets_no_more_memory_spills_into_a_file_that_grows() {
     assert_eq!((shortage.tier, shortage.wanted_bytes), (Tier::Cpu, 512 * MIB));
     assert_eq!((shortage.given_bytes, looks.load(Ordering::Relaxed)), (32 * MIB, 1));
     assert_eq!(statistics.metrics.verify.blocks_bad, 0);
+    let waits = &statistics.metrics.waits;
+    assert!(waits.growth.count() > 0, "steps of the file were waited for");
+    assert!(waits.growth.sum_ns() <= waits.room.sum_ns(), "as part of the waits for room");
     let grown = length(&data);
     assert!((150 * MIB..=256 * MIB).contains(&grown) && grown.is_multiple_of(MIB), "{grown}");
     engine.stop().unwrap();

@@ -6,8 +6,10 @@
 //! in flight on the file, and giving a range its memory zeroes it.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
+use crate::clock::Nanos;
 use crate::error::SetupError;
 use crate::units::{GIB, MIB};
 
@@ -99,6 +101,50 @@ pub fn take_step(space: &dyn Space, step: SpaceStep) -> Result<u64, String> {
 struct Job {
     step: SpaceStep,
     answer: flume::Sender<Result<u64, String>>,
+}
+
+/// Time in which at least one step was being taken for a tier, by whichever shard.
+///
+/// One word, so that a shard reads it whole while others change it: in the high byte the number of
+/// steps under way, and below it the time that has passed, ns, less the time now while there are
+/// any (modulo 2⁵⁶ ns, which are two years).
+#[derive(Debug, Default)]
+pub struct GrowthTime(AtomicU64);
+
+impl GrowthTime {
+    const STEP: u64 = 1 << 56;
+    const TIME: u64 = Self::STEP - 1;
+
+    /// Notes that a step begins now.
+    pub fn begin(&self, now: Nanos) {
+        self.change(|word| match word / Self::STEP {
+            0 => (word.wrapping_sub(now.as_ns()) & Self::TIME) + Self::STEP,
+            _ => word + Self::STEP,
+        });
+    }
+
+    /// Notes that a step which began before ends now.
+    pub fn end(&self, now: Nanos) {
+        self.change(|word| match word / Self::STEP {
+            1 => word.wrapping_add(now.as_ns()) & Self::TIME,
+            _ => word - Self::STEP,
+        });
+    }
+
+    /// Time up to now in which steps were taken.
+    #[must_use]
+    pub fn until(&self, now: Nanos) -> Nanos {
+        let word = self.0.load(SeqCst);
+        Nanos::from_ns(match word / Self::STEP {
+            0 => word,
+            _ => word.wrapping_add(now.as_ns()) & Self::TIME,
+        })
+    }
+
+    fn change(&self, next: impl Fn(u64) -> u64) {
+        let always = |word| Some(next(word));
+        let _before = self.0.fetch_update(SeqCst, SeqCst, always);
+    }
 }
 
 /// Where the steps of one tier are taken.
@@ -208,6 +254,23 @@ mod tests {
         assert_eq!(step(0, 8 * MIB), MIB, "a unit at least");
         assert_eq!(Steps::MEMORY.step_bytes(0, 32 * GIB, 2 * MIB), 64 * MIB);
         assert_eq!(Steps::MEMORY.step_bytes(30 * GIB, 32 * GIB, 2 * MIB), GIB);
+    }
+
+    #[test]
+    fn steps_side_by_side_count_their_time_once() {
+        let (time, at) = (GrowthTime::default(), Nanos::from_secs);
+        let until = |now: u64| time.until(at(now));
+        assert_eq!(until(5), Nanos::ZERO);
+        time.begin(at(10));
+        assert_eq!(until(12), at(2), "while a step is taken");
+        time.begin(at(13));
+        time.end(at(14));
+        assert_eq!(until(15), at(5));
+        time.end(at(16));
+        assert_eq!((until(16), until(100)), (at(6), at(6)));
+        time.begin(at(100));
+        time.end(at(103));
+        assert_eq!(until(200), at(9));
     }
 
     #[test]

@@ -353,6 +353,7 @@ impl EngineBuilder {
                 cpu,
                 memory_ground,
                 storage_grounds: storage_grounds.into_boxed_slice(),
+                growth_times: Default::default(),
                 allocations: gate(self.allocations_max),
                 requests: Arc::new(gate(self.requests_max)),
             }),

@@ -55,11 +55,11 @@ use crate::clock::{Clock, Nanos};
 use crate::drive::DriveSet;
 use crate::error::IoError;
 use crate::fill::Shape;
-use crate::key::{EntryKey, ShardId, Tier};
+use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 use crate::placement::{
     Growth, LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts,
 };
-use crate::space::Ground;
+use crate::space::{Ground, GrowthTime};
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use crate::tier::gpu::{GpuEntry, GpuTier, ShardSpace};
 use arriving::ArrivingKeys;
@@ -79,6 +79,8 @@ pub struct EngineShared {
     pub memory_ground: Ground,
     /// Where each drive of the storage tier takes more space.
     pub storage_grounds: Box<[Ground]>,
+    /// Time in which each tier took more space.
+    pub growth_times: [GrowthTime; TIER_COUNT],
     /// Writes that may allocate at once.
     pub allocations: SharedGate,
     /// Requests that may be served at once.

@@ -388,9 +388,14 @@ impl Shard {
             Ok(None) => return self.refuse(),
             Err(error) => return WriteOutcome::Failed(error),
         };
-        let admitted = grant.waited_until().unwrap_or(begun);
-        self.measure
-            .record(admitted, |metrics| metrics.waits.room.record((admitted - begun).as_ns()));
+        let wait = grant.wait();
+        let admitted = wait.map_or(begun, |wait| wait.until);
+        self.measure.record(admitted, |metrics| {
+            metrics.waits.room.record((admitted - begun).as_ns());
+            if let Some(growth) = wait.map(|wait| wait.growth).filter(|&time| time > Nanos::ZERO) {
+                metrics.waits.growth.record(growth.min(admitted - begun).as_ns());
+            }
+        });
         let tier = grant.tier();
         let grant = grant.into_inner();
         let id = self.place(|p| p.insert_writing(key, grant, data, admitted));

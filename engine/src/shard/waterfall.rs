@@ -13,7 +13,7 @@ use super::operation::shard_gone;
 use super::{EntryData, Shard, TurnPermit};
 use crate::clock::Nanos;
 use crate::error::{IoError, Operation};
-use crate::key::{EntryKey, ShardId, Tier};
+use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Placement, Victim};
 
 /// An entry that was moved to another tier: down to make room, or up after a hit.
@@ -33,7 +33,16 @@ pub struct Transition {
 pub(super) struct HeldGrant<'a> {
     shard: &'a Rc<Shard>,
     grant: Option<Grant>,
-    waited_until: Option<Nanos>,
+    wait: Option<RoomWait>,
+}
+
+/// Wait for a tier to have room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoomWait {
+    /// Time at which it ended.
+    pub until: Nanos,
+    /// Part of it in which the tier took more space, for the first time.
+    pub growth: Nanos,
 }
 
 impl HeldGrant<'_> {
@@ -41,9 +50,9 @@ impl HeldGrant<'_> {
         self.grant().tier
     }
 
-    /// When the wait for it ended; none where there was room at once.
-    pub(super) fn waited_until(&self) -> Option<Nanos> {
-        self.waited_until
+    /// The wait for it; none where there was room at once.
+    pub(super) fn wait(&self) -> Option<RoomWait> {
+        self.wait
     }
 
     fn grant(&self) -> &Grant {
@@ -95,15 +104,24 @@ impl Shard {
             // Most find room at once: the clock is looked at for those that don't.
             if polled.is_pending() {
                 seen.set(None);
-                waiting.get_or_insert_with(|| self.measure.wait(&self.clock));
+                waiting
+                    .get_or_insert_with(|| (self.measure.wait(&self.clock), self.growth_times()));
             }
             polled
         });
         let mut admitted = admitted.await;
-        if let (Ok(Some(held)), Some(waiting)) = (&mut admitted, waiting) {
-            held.waited_until = Some(waiting.end());
+        if let (Ok(Some(held)), Some((waiting, before))) = (&mut admitted, waiting) {
+            let (until, tier) = (waiting.end(), held.tier().index());
+            let growth = self.shared.growth_times[tier].until(until).saturating_sub(before[tier]);
+            held.wait = Some(RoomWait { until, growth });
         }
         admitted
+    }
+
+    /// Time so far in which each tier took more space.
+    fn growth_times(&self) -> [Nanos; TIER_COUNT] {
+        let now = self.clock.now();
+        self.shared.growth_times.each_ref().map(|time| time.until(now))
     }
 
     async fn admit_in_turn<'a>(
@@ -114,7 +132,7 @@ impl Shard {
         loop {
             self.note_waiting();
             let Some(grant) = self.promise(state, seen).await? else { return Ok(None) };
-            let mut held = HeldGrant { shard: self, grant: Some(grant), waited_until: None };
+            let mut held = HeldGrant { shard: self, grant: Some(grant), wait: None };
             if self.enter(&mut held).await {
                 return Ok(Some(held));
             }
@@ -218,9 +236,12 @@ impl Shard {
             };
             let Some(growth) = due else { return };
             let shard = Rc::clone(self);
+            let tier = growth.tier.index();
+            shard.shared.growth_times[tier].begin(shard.clock.now());
             self.spawn(async move {
                 let taken = hear(shard.shared.ground(&growth).take(growth.step)).await;
                 let now = shard.clock.now();
+                shard.shared.growth_times[tier].end(now);
                 shard.place(|placement| placement.end_growth(growth, taken, now));
                 shard.grow_where_due();
             });
@@ -289,7 +310,7 @@ impl Shard {
                 return;
             }
         };
-        let room = held.waited_until().unwrap_or(begun).saturating_sub(begun);
+        let room = held.wait().map_or(begun, |wait| wait.until).saturating_sub(begun);
         let to = held.tier();
         let result = match to {
             Tier::Storage => self.move_to_storage(&victim, &held).await,

@@ -251,6 +251,7 @@ fn of_waits(waits: &mut WaitsReport, histograms: &Histograms) {
     let of = |name: &str| long(histograms.get(name));
     *waits = WaitsReport {
         room_ms: of("wait_room"),
+        growth_ms: of("wait_growth"),
         buffer_ms: of("wait_buffer"),
         queue_place_ms: of("wait_queue_place"),
         allocation_permit_ms: of("wait_allocation_permit"),

@@ -90,6 +90,10 @@ pub struct WaitsReport {
     /// Wait of a write for its tier to have room, ms; null without writes. It is part neither of
     /// the tiers' latencies nor of the requests' storage I/O time.
     pub room_ms: Derived<Option<LatencyMsMax>>,
+    /// Part of a write's wait for room in which its tier took memory or space for the first time,
+    /// ms; null where no write waited for that, and in results of versions that did not count it.
+    #[serde(default)]
+    pub growth_ms: Derived<Option<LatencyMsMax>>,
     /// Wait of a storage operation for an I/O buffer, ms.
     pub buffer_ms: Derived<Option<LatencyMsMax>>,
     /// Wait of an I/O for a place in the device's queue, ms.

@@ -91,6 +91,7 @@ fn record_latencies(result: &mut RunResult) {
         &mut waits.room,
         &mut waits.buffer,
         &mut waits.queue_place,
+        &mut waits.growth,
         &mut figures.allocation_wait,
         &mut figures.requests.queued,
         &mut figures.requests.generation,

@@ -174,6 +174,7 @@ impl Histograms {
         put("decode".into(), &requests.decode);
         let waits = &engine.waits;
         put("wait_room".into(), &waits.room);
+        put("wait_growth".into(), &waits.growth);
         put("wait_buffer".into(), &waits.buffer);
         put("wait_queue_place".into(), &waits.queue_place);
         put("wait_allocation_permit".into(), &result.allocation_wait);

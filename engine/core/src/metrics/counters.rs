@@ -89,6 +89,9 @@ pub struct PromotionMetrics {
 pub struct WaitMetrics {
     /// For a tier to have room.
     pub room: Histogram,
+    /// Part of that in which the tier took memory or space for the first time; of those writes
+    /// alone that had to wait for it.
+    pub growth: Histogram,
     /// For a buffer of the pool.
     pub buffer: Histogram,
     /// For a place in the device queue.
@@ -238,7 +241,7 @@ merge_structs! {
     DriveMetrics: read, write, flush, errors;
     EvictionMetrics: bytes, entries, room, read, write;
     PromotionMetrics: entries, bytes;
-    WaitMetrics: room, buffer, queue_place;
+    WaitMetrics: room, growth, buffer, queue_place;
     VerifyMetrics: blocks_checked, blocks_bad;
 }
 

@@ -409,7 +409,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
         evictions_gpu_to_storage,
         promotions,
         gpu_moves,
-        waits: WaitMetrics { room, buffer, queue_place },
+        waits: WaitMetrics { room, growth, buffer, queue_place },
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
         refused_entries,
@@ -452,7 +452,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
             histogram.record(next());
         }
     }
-    for histogram in [room, buffer, queue_place] {
+    for histogram in [room, growth, buffer, queue_place] {
         histogram.record(next());
     }
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {

@@ -155,11 +155,12 @@ fn set(name: String, latency: &LatencyMsMax) -> Set<'_> {
 fn sets(document: &Document) -> Vec<Set<'_>> {
     let ours = &document.ringfall;
     let waits = &ours.waits;
-    let own: [(&str, &Derived<Option<LatencyMsMax>>); 8] = [
+    let own: [(&str, &Derived<Option<LatencyMsMax>>); 9] = [
         ("Single I/O, read", &ours.io.read.latency_ms),
         ("Single I/O, write", &ours.io.write.latency_ms),
         ("Data sync", &ours.io.flush.latency_ms),
         ("Waiting for room in a tier", &waits.room_ms),
+        ("Waiting for a tier to grow", &waits.growth_ms),
         ("Waiting for a buffer", &waits.buffer_ms),
         ("Waiting for a queue place", &waits.queue_place_ms),
         ("Waiting for an allocation permit", &waits.allocation_permit_ms),
