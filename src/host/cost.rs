@@ -5,7 +5,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use crate::kernel::{kib_of, value_of};
+use crate::kernel::{cgroups, kib_of, value_of};
+use crate::root::Root;
 
 /// The difference of two [`CostSnapshot`]s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -14,6 +15,14 @@ pub struct Cost {
     pub cpu_user_s: Option<f64>,
     /// CPU time in the kernel, s.
     pub cpu_system_s: Option<f64>,
+    /// CPU time that the closest quota of a cgroup allows for each second, in cores.
+    pub cpu_quota_cores: Option<f64>,
+    /// Periods of that quota in which threads ran.
+    pub cpu_quota_periods: Option<u64>,
+    /// Those of them in which it kept threads from running.
+    pub cpu_throttled_periods: Option<u64>,
+    /// Time for which it kept CPUs from running threads, s: of several CPUs, the sum.
+    pub cpu_throttled_s: Option<f64>,
     /// Context switches that we asked for by waiting.
     pub context_switches_voluntary: Option<u64>,
     /// Context switches that were forced on us.
@@ -23,7 +32,7 @@ pub struct Cost {
 }
 
 /// Resources that this process has used since it began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CostSnapshot {
     /// CPU time to the nanosecond.
     cpu: Duration,
@@ -32,6 +41,48 @@ pub struct CostSnapshot {
     system_ticks: u64,
     voluntary: u64,
     involuntary: u64,
+    quotas: Vec<Quota>,
+}
+
+/// A cgroup's quota on CPU time, and how often it was reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Quota {
+    cores: f64,
+    periods: u64,
+    throttled_periods: u64,
+    throttled_s: f64,
+}
+
+/// Quotas of the cgroups that this process is in, from the top down.
+fn quotas(root: &Root) -> Vec<Quota> {
+    let number = |text: &str, name: &str| -> Option<u64> {
+        let of_line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(of_line)
+    };
+    let quota = |level: &String, limit_us: Option<(u64, u64)>, (name, a_second): (&str, f64)| {
+        let (quota_us, period_us) = limit_us.filter(|(_, period_us)| *period_us > 0)?;
+        let counted = root.page(format!("{level}/cpu.stat"))?;
+        Some(Quota {
+            cores: quota_us as f64 / period_us as f64,
+            periods: number(&counted, "nr_periods")?,
+            throttled_periods: number(&counted, "nr_throttled")?,
+            throttled_s: number(&counted, name)? as f64 / a_second,
+        })
+    };
+    let new = cgroups(root, None);
+    let new = new.iter().filter_map(|level| {
+        let text = root.text(format!("{level}/cpu.max"))?;
+        let (most, period) = text.split_once(' ')?;
+        quota(level, most.parse().ok().zip(period.parse().ok()), ("throttled_usec", 1e6))
+    });
+    let old = cgroups(root, Some("cpu"));
+    let old = old.iter().filter_map(|level| {
+        // -1 where there is none.
+        let [quota_us, period_us] =
+            ["quota", "period"].map(|name| root.number(format!("{level}/cpu.cfs_{name}_us")));
+        quota(level, quota_us.zip(period_us), ("throttled_time", 1e9))
+    });
+    new.chain(old).collect()
 }
 
 impl CostSnapshot {
@@ -45,7 +96,8 @@ impl CostSnapshot {
         let (user_ticks, system_ticks) = (ticks()?, ticks()?);
         let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()?;
         let (voluntary, involuntary) = thread_switches()?;
-        Some(CostSnapshot { cpu, user_ticks, system_ticks, voluntary, involuntary })
+        let quotas = quotas(&Root::machine());
+        Some(CostSnapshot { cpu, user_ticks, system_ticks, voluntary, involuntary, quotas })
     }
 
     /// Resources used from `self` to `later`.
@@ -55,14 +107,32 @@ impl CostSnapshot {
         let user = later.user_ticks.saturating_sub(self.user_ticks) as f64;
         let system = later.system_ticks.saturating_sub(self.system_ticks) as f64;
         let user_s = if user + system > 0.0 { cpu_s * user / (user + system) } else { 0.0 };
+        let quota = closest(&self.quotas, &later.quotas);
         Cost {
             cpu_user_s: Some(user_s),
             cpu_system_s: Some(cpu_s - user_s),
+            cpu_quota_cores: quota.map(|quota| quota.cores),
+            cpu_quota_periods: quota.map(|quota| quota.periods),
+            cpu_throttled_periods: quota.map(|quota| quota.throttled_periods),
+            cpu_throttled_s: quota.map(|quota| quota.throttled_s),
             context_switches_voluntary: later.voluntary.checked_sub(self.voluntary),
             context_switches_involuntary: later.involuntary.checked_sub(self.involuntary),
             peak_rss_bytes: peak_rss_bytes(),
         }
     }
+}
+
+/// Counts of the quota that was reached most often; none where their number changed, or there
+/// are none.
+fn closest(before: &[Quota], after: &[Quota]) -> Option<Quota> {
+    let counted = |(before, after): (&Quota, &Quota)| Quota {
+        cores: after.cores,
+        periods: after.periods.saturating_sub(before.periods),
+        throttled_periods: after.throttled_periods.saturating_sub(before.throttled_periods),
+        throttled_s: (after.throttled_s - before.throttled_s).max(0.0),
+    };
+    let all = before.iter().zip(after).filter(|_| before.len() == after.len()).map(counted);
+    all.max_by_key(|quota| quota.throttled_periods)
 }
 
 /// `/proc/self/status` speaks of the main thread alone: the sum over all threads.
@@ -101,6 +171,47 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
+
+    #[test]
+    fn a_quota_of_a_cgroup_is_counted_in_both_hierarchies() {
+        for (mounts, own, limits, counted) in [
+            (
+                "35 31 0:32 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+                "0::/a\n",
+                vec![("cpu.max", "10000 100000\n")],
+                "usage_usec 9\nnr_periods 60\nnr_throttled 57\nthrottled_usec 4800000\n",
+            ),
+            (
+                "35 31 0:32 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu\n",
+                "1:cpu:/a\n0::/\n",
+                vec![("cpu.cfs_quota_us", "10000\n"), ("cpu.cfs_period_us", "100000\n")],
+                "nr_periods 60\nnr_throttled 57\nthrottled_time 4800000000\n",
+            ),
+        ] {
+            let scratch = Scratch::new("quota");
+            let root = Root::at(&scratch);
+            scratch.file("proc/self/mountinfo", mounts);
+            scratch.file("proc/self/cgroup", own);
+            assert!(quotas(&root).is_empty());
+            for (name, text) in limits {
+                scratch.file(&format!("sys/fs/cgroup/a/{name}"), text);
+            }
+            scratch.file("sys/fs/cgroup/a/cpu.stat", counted);
+            let want = Quota { cores: 0.1, periods: 60, throttled_periods: 57, throttled_s: 4.8 };
+            assert_eq!(quotas(&root), [want]);
+            let before = Quota { periods: 20, throttled_periods: 20, throttled_s: 0.8, ..want };
+            let told = closest(&[before], &[want]).unwrap();
+            assert_eq!((told.periods, told.throttled_periods, told.cores), (40, 37, 0.1));
+            assert!((told.throttled_s - 4.0).abs() < 1e-9);
+            assert_eq!(closest(&[], &[want]), None);
+            for unlimited in ["cpu.max", "cpu.cfs_quota_us"] {
+                let text = if unlimited == "cpu.max" { "max 100000" } else { "-1" };
+                scratch.file(&format!("sys/fs/cgroup/a/{unlimited}"), text);
+            }
+            assert!(quotas(&root).is_empty(), "there is no limit");
+        }
+    }
 
     #[test]
     fn work_shows_as_cpu_time_and_memory_as_rss() {

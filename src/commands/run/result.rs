@@ -36,7 +36,8 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
     let kernel = edges.and_then(|(before, after)| {
         Some(BlockDelta::between(&teller.disk_names()?, before.disks?, after.disks?))
     });
-    let cost = edges.and_then(|(before, after)| Some(before.cost?.until(&after.cost?)));
+    let cost =
+        edges.and_then(|(before, after)| Some(before.cost.as_ref()?.until(after.cost.as_ref()?)));
     let seconds = (outcome.window.1 - outcome.window.0).as_secs_f64();
     let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
     let shortages = shortages::of(&teller.shortages, &outcome);

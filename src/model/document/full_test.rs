@@ -26,6 +26,8 @@ pub(super) fn full() -> RunResult {
     let mut result = busy();
     record_latencies(&mut result);
     (result.cost.cpu_user_s, result.cost.cpu_system_s) = (Some(1.0), Some(2.0));
+    (result.cost.cpu_quota_cores, result.cost.cpu_throttled_s) = (Some(4.0), Some(0.0));
+    (result.cost.cpu_quota_periods, result.cost.cpu_throttled_periods) = (Some(10), Some(0));
     (result.workload.block_hits, result.workload.block_misses) = (3, 4);
     result.cache.reuse = Looks { found: 3, missed: 1 };
     result.block_trace = Some(Ok(traced()));
@@ -89,9 +91,9 @@ fn record_latencies(result: &mut RunResult) {
         &mut engine.io_write.latency,
         &mut engine.io_flush.latency,
         &mut waits.room,
+        &mut waits.growth,
         &mut waits.buffer,
         &mut waits.queue_place,
-        &mut waits.growth,
         &mut figures.allocation_wait,
         &mut figures.requests.queued,
         &mut figures.requests.generation,

@@ -206,6 +206,20 @@ pub struct CostReport from cost: Cost {
     pub cpu_system_s: Sum<Option<f64>>,
     /// CPU time in user mode and in the kernel for each GiB that storage moved, s/GiB.
     pub cpu_s_per_gib: Derived<Option<f64>> = None::<f64>,
+    /// CPU time that the closest quota of a cgroup allows for each second, in cores; null where no
+    /// quota is known.
+    #[serde(default)]
+    pub cpu_quota_cores: Min<Option<f64>>,
+    /// Number of the quota's periods in which threads of its cgroup ran.
+    #[serde(default)]
+    pub cpu_quota_periods: Sum<Option<u64>>,
+    /// Number of those periods in which the quota kept threads from running.
+    #[serde(default)]
+    pub cpu_throttled_periods: Sum<Option<u64>>,
+    /// Time for which the quota kept CPUs from running threads of its cgroup, s: of several CPUs,
+    /// the sum.
+    #[serde(default)]
+    pub cpu_throttled_s: Sum<Option<f64>>,
     /// Largest resident set size of the process, with the most that it held in reserved huge pages,
     /// which the kernel counts apart, bytes.
     pub peak_rss_bytes: Max<Option<u64>>,
