@@ -97,6 +97,14 @@ impl Machine {
         (!told.is_empty()).then(|| format!("a cgroup limits {}", told.join(" and ")))
     }
 
+    /// Share of the closest of these limits on bandwidth that so many bytes a second, read and
+    /// written, use; none where there is none.
+    #[must_use]
+    pub fn throttle_share(&self, rates: [f64; 2]) -> Option<f64> {
+        let shares = self.throttles.iter().filter_map(|throttle| throttle.share_used(rates));
+        shares.max_by(f64::total_cmp)
+    }
+
     /// Name of the device of these numbers; none where it is not below the data files.
     fn name_of(&self, numbers: &str) -> Option<&str> {
         let disk = self.device.iter().filter(|disk| disk.numbers == numbers);

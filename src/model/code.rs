@@ -74,6 +74,8 @@ codes! {
         DriveMediaErrors = "drive_media_errors",
         /// A cgroup of the process limits the I/O of a drive.
         DriveThrottled = "drive_throttled",
+        /// A cgroup of the process kept it from its CPU time for much of it.
+        CpuThrottled = "cpu_throttled",
         /// Percentiles of the requests that finished mislead: too many did not.
         Unfinished = "unfinished",
         /// Requests that had not finished were counted by a sample of the users.

@@ -2,20 +2,82 @@
 //! for.
 
 use ringfall_core::key::Tier;
+use ringfall_host::Cost;
 
 use crate::RunResult;
 use crate::simulation::Binding;
 
 /// Share of the drive's limits from which on its bandwidth is used up: the knee of `saturate`'s
 /// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
-pub(crate) const ROOFLINE_FULL: f64 = 0.8;
+const ROOFLINE_FULL: f64 = 0.8;
+
+/// Whether a drive is full of whose limits, its own and those of cgroups, these shares were used.
+pub(crate) fn is_full(shares: [Option<f64>; 2]) -> bool {
+    shares.into_iter().flatten().any(|share| share >= ROOFLINE_FULL)
+}
 
 /// Whether requests that waited for room waited for something else in truth, as for a drive that
 /// had no more to give, or that wrote what was to leave no faster.
 pub(crate) fn room_waits_follow(result: &RunResult) -> bool {
-    let is_full = result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL);
+    let is_full = is_full([result.roofline_share(), result.throttle_share()]);
     let binds = result.simulation.as_ref().and_then(|simulation| simulation.binds.known());
     (is_full && binds.is_none()) || Evicted::of(result).room_waits_follow(binds)
+}
+
+/// Limit of a cgroup on the CPU time of a run, and how often the run reached it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CpuQuota {
+    /// CPU time that is allowed for each second, s.
+    pub cores: f64,
+    /// Number of the quota's periods in which threads ran, and of those that it throttled.
+    pub periods: [u64; 2],
+    /// Time for which CPUs were kept from running threads, s: of several CPUs, the sum.
+    pub throttled_s: f64,
+}
+
+/// Share of the quota's periods that are throttled from which on every figure is the quota's.
+const QUOTA_BINDS: f64 = 0.5;
+/// Share from which on a P95 may be that of requests in throttled periods.
+const QUOTA_TOLD: f64 = 0.05;
+
+impl CpuQuota {
+    /// That of a run with such a cost; none without one.
+    pub fn of(cost: &Cost) -> Option<CpuQuota> {
+        Some(CpuQuota {
+            cores: cost.cpu_quota_cores?,
+            periods: [cost.cpu_quota_periods?, cost.cpu_throttled_periods?],
+            throttled_s: cost.cpu_throttled_s?,
+        })
+    }
+
+    fn throttled_share(&self) -> f64 {
+        let [all, throttled] = self.periods;
+        throttled as f64 / all.max(1) as f64
+    }
+
+    /// Whether the quota decided what the run could do.
+    pub fn has_bound(&self) -> bool {
+        self.throttled_share() >= QUOTA_BINDS
+    }
+
+    /// Whether the quota shows in latencies.
+    pub fn is_told(&self) -> bool {
+        self.throttled_share() >= QUOTA_TOLD
+    }
+
+    /// The finding as a sentence without its full stop.
+    pub fn told(&self) -> String {
+        let ([all, throttled], cores) = (self.periods, self.cores);
+        let allowed = match cores < 1.0 {
+            true => format!("{cores:.2} of a core"),
+            false => format!("{cores:.1} cores"),
+        };
+        format!(
+            "a cgroup allows {allowed}, and throttled its threads in {throttled} of {all} periods \
+             ({:.1} s, all CPUs together)",
+            self.throttled_s
+        )
+    }
 }
 
 /// Entries that each tier was emptied of to make room.

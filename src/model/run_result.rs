@@ -109,9 +109,21 @@ impl RunResult {
     #[must_use]
     pub fn roofline_share(&self) -> Option<f64> {
         let (_, roofline) = self.roofline.as_ref()?;
+        let [read, written] = self.storage_rates()?;
+        roofline.share(read, written)
+    }
+
+    /// Share of the closest limit of a cgroup on the drive's bandwidth that the run used; none
+    /// where there is none.
+    #[must_use]
+    pub fn throttle_share(&self) -> Option<f64> {
+        self.machine.throttle_share(self.storage_rates()?)
+    }
+
+    /// Bytes a second that storage read and wrote; none for a window without length.
+    fn storage_rates(&self) -> Option<[f64; 2]> {
         let seconds = Some(self.window.seconds).filter(|&seconds| seconds > 0.0)?;
-        let rate = |bytes: u64| bytes as f64 / seconds;
-        roofline.share(rate(self.engine.io_read.bytes), rate(self.engine.io_write.bytes))
+        Some([&self.engine.io_read, &self.engine.io_write].map(|io| io.bytes as f64 / seconds))
     }
 
     /// Whether the storage tier has all that its drives have room for, so that asking for a larger

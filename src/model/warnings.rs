@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::cold::{ColdReads, ColdVerdict};
 use crate::facts::{
-    GpuBacking, RequestStats, Roofline, TierState, class_index, metrics_by_drive, slow_drives,
+    GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
 };
-use crate::full::{Evicted, room_waits_follow};
+use crate::full::{CpuQuota, Evicted, room_waits_follow};
 use crate::health::SAMPLES_MIN;
 use crate::{RunResult, deep_queue, saturation, steadiness};
 
@@ -77,6 +77,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_space(result, &mut warnings);
     of_the_waits_for_space(result, &mut warnings);
     of_the_pace(result, &mut warnings);
+    of_the_cpu_quota(result, &mut warnings);
     of_the_misses(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     // A run that failed says why, and what would help there.
@@ -509,8 +510,6 @@ fn flag_for_room(result: &RunResult) -> &'static str {
 
 /// Remedy of tiers that grow in the window.
 pub(crate) const LONGER_WARMUP: &str = "a longer --warmup";
-/// Share of a tier up to which it had room, where nothing left it.
-const HAS_ROOM: f64 = 0.9;
 
 /// Warns of a trace without its gaps in front of a cache that did not hold all of it.
 fn of_the_pace(result: &RunResult, warnings: &mut Vec<Warning>) {
@@ -565,28 +564,33 @@ fn last_tier_bytes(result: &RunResult) -> u64 {
 /// most of the figures.
 pub(crate) const SPACE_SHARE_TOLD: f64 = 0.25;
 
+/// Users that a run had at the most: a search begins with few.
+fn most_users(result: &RunResult) -> u32 {
+    let steps = result.autoscale.iter().flat_map(|conclusion| &conclusion.entries);
+    steps.map(|step| step.result.users).chain([result.plan.users]).max().unwrap_or(0)
+}
+
 /// Warns where requests waited for room in a tier for much of their time.
 fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let requests = &result.requests;
     let total_ns = requests.end_to_end_all().sum_ns();
-    let share = requests.room.sum_ns() as f64 / total_ns.max(1) as f64;
+    let room = requests.room.sum_ns() as f64 / total_ns.max(1) as f64;
+    let waits = &result.engine.waits;
+    let grown = waits.growth.sum_ns() as f64 / waits.room.sum_ns().max(1) as f64;
+    let (growth, share) = (room * grown.min(1.0), room * (1.0 - grown).max(0.0));
+    if growth >= SPACE_SHARE_TOLD {
+        let text = format!(
+            "requests waited {:.0} % of their time while the tiers took memory and space for the \
+             first time, and the figures tell how fast they grew rather than how fast the storage \
+             is",
+            growth * 100.0
+        );
+        warnings.push(warning(Code::TiersGrew, text, Some(LONGER_WARMUP)));
+    }
     if share < SPACE_SHARE_TOLD || room_waits_follow(result) {
         return;
     }
-    let tier_waited_for = Evicted::of(result).tier_waited_for();
-    let has_room =
-        |tier: &TierState| tier.used_bytes as f64 <= HAS_ROOM * tier.capacity_bytes as f64;
-    let is_simulated = result.simulation.is_some();
-    if tier_waited_for.is_none() && !is_simulated && result.tiers.iter().all(has_room) {
-        let text = format!(
-            "requests waited {:.0} % of their time while the tiers took memory and space for the \
-             first time; none was full, and the figures tell how fast they grew rather than how \
-             fast the storage is",
-            share * 100.0
-        );
-        return warnings.push(warning(Code::TiersGrew, text, Some(LONGER_WARMUP)));
-    }
-    let (tier, flag) = match tier_waited_for {
+    let (tier, flag) = match Evicted::of(result).tier_waited_for() {
         Some(Tier::Gpu) => (Some(("GPU tier", Tier::Gpu)), "more --gpu-mem-gb"),
         Some(Tier::Cpu) => (Some(("CPU tier", Tier::Cpu)), "more --cpu-mem-gb"),
         Some(Tier::Storage) => {
@@ -606,9 +610,23 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
         "requests waited {:.0} % of their time for space {place} for {}, so the figures tell how \
          fast space came free rather than how fast the storage is; with fewer users they would not",
         share * 100.0,
-        counted(result.plan.users.into(), "user"),
+        counted(most_users(result).into(), "user"),
     );
     warnings.push(warning(Code::SpaceShort, text, Some(flag)));
+}
+
+/// Warns where a cgroup kept the run from its CPU time for much of it.
+fn of_the_cpu_quota(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let is_real = result.simulation.is_none();
+    let quota = CpuQuota::of(&result.cost).filter(|quota| is_real && quota.is_told());
+    warnings.extend(quota.map(|quota| {
+        let text = format!(
+            "{}, so the figures tell how much CPU time it allows as well as how fast the storage \
+             is; raise cpu.max there",
+            quota.told()
+        );
+        warning(Code::CpuThrottled, text, None)
+    }));
 }
 
 /// Limits that the run went beyond are not those of the device.

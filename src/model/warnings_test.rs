@@ -233,6 +233,28 @@ fn searched(conclusive: bool, users: u32) -> Option<Conclusion> {
     })
 }
 
+#[test]
+fn the_note_on_space_tells_the_users_of_a_search_and_none_of_a_drive_full_by_a_cgroup() {
+    let mut result = busy();
+    let most_ns = result.requests.end_to_end_all().max_ns().unwrap();
+    result.requests.room.record(most_ns);
+    let told = |result: &RunResult| {
+        let short = warnings_of(result).into_iter().find(|one| one.code == Code::SpaceShort);
+        short.map(|warning| warning.text)
+    };
+    let users = format!("for {} user", result.plan.users);
+    assert!(told(&result).unwrap().contains(&users), "{:?}", told(&result));
+    // The 4 that it began with were told.
+    let mut found = searched(true, 256).unwrap();
+    found.entries[0].result.users = 256;
+    result.autoscale = Some(found);
+    assert!(told(&result).unwrap().contains("for 256 users"), "{:?}", told(&result));
+    let limit = "rbps=1000".to_owned();
+    let throttle = Throttle { numbers: "8:0".to_owned(), file: "io.max".to_owned(), limit };
+    result.machine.throttles = vec![throttle];
+    assert_eq!(told(&result), None, "{:?}", result.throttle_share());
+}
+
 fn drives(result: &mut RunResult) {
     result.drives = ["/a", "/b"]
         .map(|path| DriveOutcome { path: path.to_owned(), ..DriveOutcome::default() })
@@ -411,7 +433,13 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::TiersGrew, |run| {
         let most_ns = run.requests.end_to_end_all().max_ns().unwrap();
         run.requests.room.record(most_ns);
-        run.engine.evictions = Default::default();
+        run.engine.waits.growth = run.engine.waits.room.clone();
+        run.engine.waits.growth.record(most_ns);
+    }),
+    (Code::CpuThrottled, |run| {
+        run.cost.cpu_quota_cores = Some(0.5);
+        run.cost.cpu_throttled_s = Some(1.0);
+        (run.cost.cpu_quota_periods, run.cost.cpu_throttled_periods) = (Some(100), Some(5));
     }),
     (Code::TraceOverlaps, |run| {
         let path = "trace.jsonl".into();

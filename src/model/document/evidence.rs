@@ -3,10 +3,11 @@
 use ringfall_core::units::gib;
 
 use super::Document;
-use super::engine::{EvictionReport, EvictionsReport};
+use super::engine::{EvictionReport, EvictionsReport, WaitsReport};
 use super::figure::Derived;
 use super::latency::LatencyMsMax;
-use crate::full::{Descent, Evicted};
+use super::ours::CostReport;
+use crate::full::{CpuQuota, Descent, Evicted, is_full};
 use crate::simulation::{Alternative, Binding, FASTER_MIN};
 use crate::{Code, SimulationReport};
 
@@ -17,7 +18,10 @@ const QUEUED_SHARE: f64 = 0.1;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
     pub queue: f64,
+    /// Waits for room in full tiers.
     pub space: f64,
+    /// Waits for tiers that took memory and space for the first time.
+    pub growth: f64,
     pub storage: f64,
     pub generation: f64,
     pub recomputation: f64,
@@ -46,8 +50,11 @@ pub(super) struct Evidence {
     pub has_backlog: bool,
     /// Entries that the tiers were emptied of.
     pub evicted: Evicted,
-    /// Whether tiers that were not full made requests wait while they grew.
-    pub has_growth: bool,
+    /// Share of the time of operations on storage, those that make room among them, in which they
+    /// waited for places in the queue; none where it is not known.
+    pub queue_place_share: Option<f64>,
+    /// Limit of a cgroup on CPU time that held the run back, in words.
+    pub cpu_throttled: Option<String>,
     /// Share of the users' time that their requests took once they were served, but for that of
     /// requests which did not finish; none where it is not known.
     pub served_of_users: Option<f64>,
@@ -64,11 +71,13 @@ impl Evidence {
         let of_storage = read.known().zip(written.known()).map(|(read, written)| read + written);
         let all = ours.cache.moved_read_bytes.known().zip(ours.cache.moved_write_bytes.known());
         let all = all.map(|(read, written)| gib(read.saturating_add(written)));
+        let (room, growth) = (part(&time.space_share), growth_share(&ours.waits));
         let simulated =
             |run: &SimulationReport| Some((run.binds.known()?, run.because.as_ref()?.clone()));
         Evidence {
             queue: part(&time.queue_share),
-            space: part(&time.space_share),
+            space: room * (1.0 - growth),
+            growth: room * growth,
             storage: part(&time.storage_share),
             generation: part(&time.generation_share),
             recomputation: part(&time.recompute_share),
@@ -97,9 +106,15 @@ impl Evidence {
             }),
             has_backlog: ours.warnings.iter().any(|warning| warning.code == Code::Backlog),
             evicted: evicted(&ours.evictions),
-            has_growth: ours.warnings.iter().any(|warning| warning.code == Code::TiersGrew),
+            queue_place_share: queue_place_share(document),
+            cpu_throttled: cpu_quota(&ours.cost).filter(CpuQuota::has_bound).map(|of| of.told()),
             served_of_users: served_of_users(document),
         }
+    }
+
+    /// Whether the drive had no more to give, by its own limits or by those of a cgroup.
+    pub fn is_drive_full(&self) -> bool {
+        is_full([self.roofline_share, self.throttle_share])
     }
 
     /// Whether requests waited long for their turn, or ever more of them.
@@ -124,9 +139,7 @@ fn throttle_share(document: &Document) -> Option<f64> {
     let ours = &document.ringfall;
     let seconds = ours.window.seconds.known().filter(|seconds| *seconds > 0.0)?;
     let bytes = [ours.io.read.bytes.known()?, ours.io.write.bytes.known()?];
-    let rates = bytes.map(|bytes| bytes as f64 / seconds);
-    let shares = ours.machine.throttles.iter().filter_map(|throttle| throttle.share_used(rates));
-    shares.max_by(f64::total_cmp)
+    ours.machine.throttle_share(bytes.map(|bytes| bytes as f64 / seconds))
 }
 
 /// Share of the window in which a simulated drive was busy, or took no more I/Os.
@@ -146,11 +159,37 @@ fn evicted(evictions: &EvictionsReport) -> Evicted {
     }
 }
 
+/// Sum of latencies; none where there are none.
+fn sum_ms(latencies: &Derived<Option<LatencyMsMax>>) -> Option<f64> {
+    let latencies = latencies.as_ref()?;
+    Some(latencies.percentiles.mean.known()? * latencies.count.number()?)
+}
+
+/// Share of the waits for room in which the tier grew.
+fn growth_share(waits: &WaitsReport) -> f64 {
+    let sums = sum_ms(&waits.growth_ms).zip(sum_ms(&waits.room_ms).filter(|room| *room > 0.0));
+    sums.map_or(0.0, |(growth, room)| (growth / room).min(1.0))
+}
+
+fn cpu_quota(cost: &CostReport) -> Option<CpuQuota> {
+    Some(CpuQuota {
+        cores: cost.cpu_quota_cores.known()?,
+        periods: [cost.cpu_quota_periods.known()?, cost.cpu_throttled_periods.known()?],
+        throttled_s: cost.cpu_throttled_s.known()?,
+    })
+}
+
+/// Operations ask for their places one after the other, so that each waits for one at a time.
+fn queue_place_share(document: &Document) -> Option<f64> {
+    let (ours, time) = (&document.ringfall, &document.ringfall.served.time);
+    let of_requests_ms = time.total_s.known()? * time.storage_share.known()? * 1e3;
+    let evictions = [&ours.evictions.cpu_to_storage, &ours.evictions.gpu_to_storage];
+    let of_moves_ms: f64 = evictions.iter().filter_map(|row| sum_ms(&row.write_ms)).sum();
+    let all_ms = Some(of_requests_ms + of_moves_ms).filter(|ms| *ms > 0.0)?;
+    Some((sum_ms(&ours.waits.queue_place_ms)? / all_ms).min(1.0))
+}
+
 fn descent(rows: &[&EvictionReport]) -> Option<Descent> {
-    let sum_ms = |latencies: &Derived<Option<LatencyMsMax>>| {
-        let latencies = latencies.as_ref()?;
-        Some(latencies.percentiles.mean.known()? * latencies.count.number()?)
-    };
     let mut moved = rows.iter().filter(|row| row.entries.known() != Some(0));
     moved.try_fold(Descent::default(), |all, row| {
         Some(Descent {

@@ -5,14 +5,16 @@
 //! search changed or in which too few requests finished. Users whose requests took next to none of
 //! their time, in no queue and of a drive that was idle half of the time, asked for no more. A
 //! drive that is known to be full limits whatever else is waited for: space and permits come free
-//! as fast as it is. Waits for space decide next, because they spoil all other figures: from a
-//! quarter of the service time on, or from half of it where the drive was busy all the time and its
-//! limits are unknown. They count as storage I/O instead where room came free as fast as the drive
-//! wrote what was to leave. Otherwise the largest part of the time in which requests were served
-//! decides, waiting for a turn left aside: that follows from the others. Where it is reading and
-//! writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from I/Os
-//! that are too few. A simulated run is simulated again with more of each resource, and that of
-//! which more makes its requests fastest limits it.
+//! as fast as it is. A quota on CPU time that held the run back in most of its periods decides
+//! next, then waits for space, because they spoil all other figures: those for full tiers and for
+//! tiers that grow alike, from a quarter of the service time on, or from half of it where the drive
+//! was busy all the time and its limits are unknown. They count as storage I/O instead where room
+//! came free as fast as the drive wrote what was to leave. Otherwise the largest part of the time
+//! in which requests were served decides, waiting for a turn left aside: that follows from the
+//! others. Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
+//! counters tell bandwidth from I/Os that are too few, and waits for queue places from a depth that
+//! is too small. A simulated run is simulated again with more of each resource, and that of which
+//! more makes its requests fastest limits it.
 
 use ringfall_core::key::Tier;
 use ringfall_core::named;
@@ -22,7 +24,6 @@ use serde::{Deserialize, Serialize};
 use super::Document;
 use super::evidence::{Evidence, is_trace};
 use crate::deep_queue::may_be_full;
-use crate::full::ROOFLINE_FULL;
 use crate::health::SAMPLES_MIN;
 use crate::simulation::{Binding, percent};
 use crate::warnings::{LONGER_WARMUP, SPACE_SHARE_TOLD};
@@ -36,6 +37,8 @@ const IDLE_SHARE: f64 = 0.1;
 const SPACE_SHARE_DOMINANT: f64 = 0.5;
 /// Share of the service time from which on waits for room that the drive made are told.
 const ROOM_SHARE_TOLD: f64 = 0.05;
+/// Share of the time of storage I/O from which on waits for places in the queue limit a run.
+const PLACE_SHARE_TOLD: f64 = 0.25;
 /// Share of the users' time that their requests took below which nothing held them up.
 const SERVED_OF_USERS_MIN: f64 = 0.05;
 /// Share of what the drive can do up to which there is room for more users.
@@ -201,12 +204,23 @@ fn found(of: &Evidence) -> RunLimit {
         );
         return limit(LimitKind::Users, told, Some(MORE_USERS));
     }
-    if of.roofline_share.is_some_and(|used| used >= ROOFLINE_FULL) {
+    if of.is_drive_full() {
         return storage(of);
+    }
+    if let Some(throttled) = &of.cpu_throttled {
+        return limit(LimitKind::Processor, throttled.clone(), None);
     }
     let follows = of.room_waits_follow();
     let is_saturated = may_be_saturated(of);
     let space_from = if is_saturated { SPACE_SHARE_DOMINANT } else { SPACE_SHARE_TOLD };
+    if of.growth / served >= space_from && of.growth >= of.space {
+        let told = format!(
+            "requests waited {} of their service time while the tiers took memory and space for \
+             the first time",
+            share(of.growth)
+        );
+        return limit(LimitKind::Space, told, Some(LONGER_WARMUP));
+    }
     if of.space / served >= space_from && !follows {
         return space(of, &share(of.space));
     }
@@ -253,8 +267,8 @@ fn found(of: &Evidence) -> RunLimit {
 /// Whether nothing but the users kept the load as it was. Few requests in service may be all that
 /// there are slots for, or all that the drive can serve.
 fn asked_for_no_more(of: &Evidence) -> bool {
-    let used = of.roofline_share.or(of.utilisation);
-    let has_drive_left = used.is_none_or(|used| used <= USED_HALF);
+    let used = [of.roofline_share.or(of.utilisation), of.throttle_share];
+    let has_drive_left = used.into_iter().flatten().all(|used| used <= USED_HALF);
     let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
     is_served_little && !of.is_queued() && has_drive_left
 }
@@ -277,13 +291,6 @@ fn space(of: &Evidence, share: &str) -> RunLimit {
             "the full storage tier, which shows the capacity rather than the drive",
             LARGER_STORAGE,
         ),
-        None if of.has_growth => {
-            let told = format!(
-                "requests waited {share} of their service time while the tiers took memory and \
-                 space for the first time; none was full"
-            );
-            return limit(LimitKind::Space, told, Some(LONGER_WARMUP));
-        }
         None => ("a full tier, which shows the capacity rather than the drive", LARGER_STORAGE),
     };
     let told = format!("requests waited {share} of their service time for space in {tier}");
@@ -303,8 +310,11 @@ fn used(of: &Evidence) -> Option<String> {
     // The kernel does not count the time for which a cgroup holds I/Os back as the drive's.
     let of_cgroup =
         |share: f64| format!("the drive was used to {} of what its cgroup allows", percent(share));
-    let used = of.roofline_share.map(of_limits);
-    let used = used.or_else(|| of.throttle_share.map(of_cgroup)).or_else(|| busy(of));
+    let is_cgroup_closest = of.throttle_share > of.roofline_share;
+    let used = match (of.roofline_share, of.throttle_share) {
+        (_, Some(share)) if is_cgroup_closest => Some(of_cgroup(share)),
+        (share, _) => share.map(of_limits).or_else(|| busy(of)),
+    };
     let parts: Vec<String> = used.into_iter().chain(of.throttled.clone()).collect();
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
@@ -358,9 +368,7 @@ fn storage(of: &Evidence) -> RunLimit {
     let parts: Vec<String> = [took].into_iter().chain(waits).chain(used(of)).collect();
     let told = parts.join(", and ");
     match (of.roofline_share, of.utilisation) {
-        (Some(used), _) if used >= ROOFLINE_FULL => {
-            limit(LimitKind::Bandwidth, told, Some(FEWER_USERS))
-        }
+        _ if of.is_drive_full() => limit(LimitKind::Bandwidth, told, Some(FEWER_USERS)),
         _ if of.is_queue_full && may_be_full(of.utilisation) => {
             let told = format!("{told}, its queue full all the time");
             let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { FEWER_USERS };
@@ -368,11 +376,19 @@ fn storage(of: &Evidence) -> RunLimit {
         }
         // A drive that a cgroup holds back idles however many I/Os wait.
         _ if of.throttled.is_some() => limit(LimitKind::Storage, told, None),
-        (Some(_), _) => limit(LimitKind::Latency, told, Some(MORE_USERS)),
-        (None, Some(busy)) if busy <= 1.0 - IDLE_SHARE => {
-            limit(LimitKind::Latency, told, Some(MORE_USERS))
+        (None, busy) if busy.is_none_or(|busy| busy > 1.0 - IDLE_SHARE) => {
+            limit(LimitKind::Storage, told, Some("--roofline"))
         }
-        (None, _) => limit(LimitKind::Storage, told, Some("--roofline")),
+        _ => match of.queue_place_share.filter(|&share| share >= PLACE_SHARE_TOLD) {
+            Some(waited) => {
+                let waited = percent(waited);
+                let told = format!(
+                    "{told}; {waited} of that I/O time went with waiting for places in the queue"
+                );
+                limit(LimitKind::QueueDepth, told, Some(LARGER_DEPTH))
+            }
+            None => limit(LimitKind::Latency, told, Some(MORE_USERS)),
+        },
     }
 }
 

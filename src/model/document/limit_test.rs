@@ -1,12 +1,13 @@
 use ringfall_config::{SETTINGS, TraceKind, Traffic};
+use ringfall_core::metrics::Histogram;
 use ringfall_workloads::contract::{Class, RequestRecord};
 
 use super::*;
-use crate::RunResult;
 use crate::document::evidence::{loads_once, served_of_users};
 use crate::facts::RequestStats;
 use crate::full::{Descent, Evicted};
 use crate::testing::{busy, request, roofline};
+use crate::{Code, RunResult, warnings_of};
 
 #[test]
 fn the_largest_part_of_the_service_time_decides_and_space_before_all() {
@@ -101,6 +102,13 @@ fn a_cgroup_that_limits_the_drive_is_named_beside_its_use() {
     };
     let told = "used to 30 % of what its cgroup allows, and a cgroup limits reads of vda";
     assert!(found(&used).told.contains(told), "{}", found(&used).told);
+    // Space was named, which "shows the capacity rather than the drive".
+    let full = Evidence { space: 0.7, throttle_share: Some(1.0), ..used };
+    let limit = found(&full);
+    assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
+    assert!(limit.told.contains("used to 100 % of what its cgroup allows"), "{limit:?}");
+    let closer = Evidence { roofline_share: Some(0.4), ..full };
+    assert_eq!(found(&closer), limit, "the closer limit counts");
     let beside = of(0.2, Some(0.1));
     assert!(beside.told.ends_with("300.0 MiB/s"), "no word of more users: {}", beside.told);
 }
@@ -252,9 +260,77 @@ fn the_tier_that_was_full_is_named_with_its_flag() {
         assert_eq!((limit.kind, limit.flag_to_try.as_deref()), (LimitKind::Space, Some(flag)));
     }
     // More storage was proposed to requests that waited for the memory of the CPU tier.
-    let growing = found(&Evidence { space: 0.5, has_growth: true, ..Evidence::default() });
+    let growing = found(&Evidence { growth: 0.5, space: 0.1, ..Evidence::default() });
     assert_eq!(growing.flag_to_try.as_deref(), Some(LONGER_WARMUP));
-    assert!(growing.told.ends_with("; none was full"), "{growing:?}");
+    assert!(
+        growing.told.ends_with(
+            "50 % of their service time while the tiers took memory and space for the first time"
+        ),
+        "{growing:?}"
+    );
+    let full = found(&Evidence { growth: 0.3, space: 0.5, ..Evidence::default() });
+    assert_eq!(full.flag_to_try.as_deref(), Some(LARGER_STORAGE), "the larger part decides");
+}
+
+/// It was inferred from tiers that nothing had left, and lost with the first entry that had.
+#[test]
+fn waits_for_a_tier_that_grows_are_counted_apart_whatever_left_it() {
+    let mut result = enough();
+    assert_eq!(RunLimit::of(&Document::of(&result)).flag_to_try.as_deref(), Some(LARGER_CPU_TIER));
+    result.engine.waits.room = Histogram::new();
+    (0..10).for_each(|_| result.engine.waits.room.record(1_000_000));
+    (0..8).for_each(|_| result.engine.waits.growth.record(1_000_000));
+    let evidence = Evidence::of(&Document::of(&result));
+    assert!((evidence.growth / (evidence.growth + evidence.space) - 0.8).abs() < 0.01);
+    let limit = RunLimit::of(&Document::of(&result));
+    assert_eq!(limit.flag_to_try.as_deref(), Some(LONGER_WARMUP), "{limit:?}");
+}
+
+/// More users were proposed, who waited for the same places.
+#[test]
+fn queue_places_that_are_waited_for_name_the_depth() {
+    let of = |queue_place_share, utilisation| {
+        let storage = Evidence { storage: 0.9, queue_place_share, ..Evidence::default() };
+        let limit = found(&Evidence { utilisation, ..storage });
+        (limit.kind, limit.flag_to_try)
+    };
+    let depth = (LimitKind::QueueDepth, Some(LARGER_DEPTH.to_owned()));
+    assert_eq!(of(Some(0.6), Some(0.7)), depth);
+    assert_eq!(of(Some(0.1), Some(0.7)).0, LimitKind::Latency);
+    assert_eq!(of(Some(0.6), Some(0.99)).0, LimitKind::Storage, "which may be full");
+    let mut result = enough();
+    let storage_ns = u64::try_from(result.requests.storage_io.sum_ns()).unwrap();
+    let mut moves_ns = 0;
+    for row in [&result.engine.evictions[1], &result.engine.evictions_gpu_to_storage] {
+        moves_ns += u64::try_from(row.write.sum_ns()).unwrap();
+    }
+    result.engine.waits.queue_place = Histogram::new();
+    result.engine.waits.queue_place.record((storage_ns + moves_ns) / 2);
+    let share = Evidence::of(&Document::of(&result)).queue_place_share;
+    assert!(share.is_some_and(|share| (share - 0.5).abs() < 0.02), "{share:?}");
+}
+
+/// The file had the quota and the CPU time; the requests' I/O was named.
+#[test]
+fn a_cpu_quota_that_held_the_run_back_is_the_limit_and_a_warning() {
+    let mut result = enough();
+    let mut of = |throttled| {
+        result.cost.cpu_quota_cores = Some(0.1);
+        result.cost.cpu_quota_periods = Some(60);
+        result.cost.cpu_throttled_periods = Some(throttled);
+        result.cost.cpu_throttled_s = Some(4.8);
+        let codes = warnings_of(&result).into_iter().map(|warning| warning.code);
+        (RunLimit::of(&Document::of(&result)), codes.collect::<Vec<_>>())
+    };
+    let (limit, codes) = of(57);
+    assert_eq!((limit.kind, limit.flag_to_try), (LimitKind::Processor, None));
+    let told = "a cgroup allows 0.10 of a core, and throttled its threads in 57 of 60 periods \
+                (4.8 s, all CPUs together)";
+    assert_eq!(limit.told, told);
+    assert!(codes.contains(&Code::CpuThrottled), "{codes:?}");
+    let (limit, codes) = of(1);
+    assert_eq!(limit.kind, LimitKind::Space, "{limit:?}");
+    assert!(!codes.contains(&Code::CpuThrottled), "{codes:?}");
 }
 
 /// Four slots of a hundred users kept a full drive busy, and more users were proposed.
