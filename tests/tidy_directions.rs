@@ -65,7 +65,7 @@ const ENGINE: Table = &[
     ("files", &["buffer", "device", "ring"]),
     ("load", &["device", "ring", "tier"]),
     ("shard", &["buffer", "device", "ring", "tier"]),
-    ("engine", &["buffer", "device", "shard", "tier"]),
+    ("engine", &["device", "shard", "tier"]),
 ];
 
 const WORKLOADS: Table = &[

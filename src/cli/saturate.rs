@@ -66,7 +66,8 @@ pub struct SaturateArgs {
     #[arg(long, value_name = "GIB", default_value_t = 4.0, value_parser = gib)]
     pub size_gb: f64,
     /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes;
-    /// 100,0 when not given, and with --device-output 50 too, which tells whether both share a limit
+    /// 100,0 when not given, and with --device-output 50 too, which tells whether both share a
+    /// limit
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub read_percent: Option<Vec<u32>>,
     /// Also measure with the mix of reads and writes of this result of `ringfall run`

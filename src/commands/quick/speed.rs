@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-/// Ratio of simulated to measured loads, or inverted, up to which a drive is as quick as its limits:
-/// these are of more I/Os than the few loads of a run.
+/// Ratio of simulated to measured loads, or inverted, up to which a drive is as quick as its
+/// limits: these are of more I/Os than the few loads of a run.
 const ALIKE_TO: f64 = 1.1;
 /// The same up to which a speed beyond that is found.
 const CLOSE_TO: f64 = 1.02;
@@ -44,7 +44,7 @@ pub(super) fn fitted(
         between[usize::from(off < 0.0)] = Some((at, off));
         at = match between {
             [Some((slow, over)), Some((quick, under))] => {
-                // Now and then halfway: the straight line may come no nearer to a curve from one side.
+                // Now and then halfway: a straight line may near a curve from one side alone.
                 let share = if index % 3 == 2 { 0.5 } else { over / (over - under) };
                 slow + (quick - slow) * share.clamp(0.1, 0.9)
             }

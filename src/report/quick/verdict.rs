@@ -339,11 +339,15 @@ impl QuickReport {
             format!("good for {}{load}", users_of(served))
         };
         if space.users < speed.users && self.tried() == space && missed.is_none() {
+            // The table's loads are those with space for every turn.
+            let load = self.load_of(space.users);
+            let load = load.map(|load| format!("the load P95 is {}, and ", time(load)));
             return format!(
-                "{}, in {:.1} GiB: space is the limit; with enough of it the drive's speed serves \
-                 {}",
-                good(space),
+                "good for {} in {:.1} GiB: space is the limit; with space for every turn {}the \
+                 drive's speed serves {}",
+                users_of(space),
                 self.space_gib,
+                load.unwrap_or_default(),
                 users_of(speed)
             );
         }
@@ -428,8 +432,8 @@ mod tests {
                 12,
                 4,
                 &[
-                    "good for 4 users, load P95 1.00 s, in 6.0 GiB: space is the limit",
-                    "serves 12 users",
+                    "good for 4 users in 6.0 GiB: space is the limit; with space for every turn",
+                    "turn the load P95 is 1.00 s, and the drive's speed serves 12 users",
                 ][..],
             ),
             (4, 12, &["good for 4 users, load P95 1.00 s: the drive's speed is the limit"][..]),

@@ -275,8 +275,9 @@ pub fn check_page(report: &QuickReport, check: &Check) -> String {
     let load = report.answer().and_then(|users| report.load_of(users));
     if let Some(load) = load {
         let told = format!(
-            "Expected is this run simulated: it begins with an empty cache, so that its load P95 \
-             is not the answer's {}.",
+            "Expected is this run simulated in {:.1} GiB, from an empty cache; the answer's load \
+             P95, {}, is with space for every turn.",
+            report.space_gib,
             time(load * 1e3)
         );
         wrapped(&mut page, "  ", &told);
