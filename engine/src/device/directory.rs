@@ -547,7 +547,6 @@ mod tests {
             "/dev",
             "/dev/shm",
             "/root",
-            "/root/x",
             "/tmp/../etc/new",
             "/boot/x/y",
         ] {

@@ -268,7 +268,6 @@ fn work_is_dealt_as_each_engine_deals_it() {
     assert_eq!(queue.workers(LayoutWork::Store), EngineWorkers::Queue(64));
 }
 
-/// A bucket of llama3.1-8b holds 64 objects, and a prefix of 2,112 tokens has 66.
 /// As a prefix of so many objects is dealt, where the engine has one.
 #[test]
 fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
