@@ -117,7 +117,8 @@ pub struct DeviceModel {
     /// up.
     pub both_bytes_per_s: Option<f64>,
     /// Time between the beginnings of bursts, in which the drive does at once all that it would do
-    /// until the next one. So do the limiters of clouds and of the kernel. Zero: no bursts.
+    /// until the next one; the first begins with the first I/O after a period without. So do the
+    /// limiters of clouds and of the kernel. Zero: no bursts.
     pub burst_period: Nanos,
     /// Size and speed of the cache that takes writes before they are on the flash.
     pub write_cache: WriteCacheModel,
@@ -129,6 +130,8 @@ pub struct DeviceState {
     /// When the shared part is free again; of reads and of writes, if each has one, and of both.
     free_at: [Nanos; 3],
     last: Option<IoKind>,
+    /// When a burst began; of reads and of writes, if each has a part.
+    burst_at: [Nanos; 2],
     /// I/Os taken so far: the next one's draw.
     taken: u64,
     /// When those it works on end.
@@ -289,6 +292,7 @@ impl DeviceModel {
         let turned = !self.is_duplex && state.last.is_some_and(|last| last != kind);
         let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
         let part = usize::from(self.is_duplex && kind == IoKind::Write);
+        self.begin_bursts(state, part, now);
         let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
         let is_cached = kind == IoKind::Write && self.write_cache.bytes > 0;
         // Whoever comes behind a write that waits for the cache waits too.
@@ -318,7 +322,7 @@ impl DeviceModel {
         state.taken += 1;
         let latencies = LatencySpread { median: direction.latency, p99: direction.latency_p99 };
         let latency = latencies.at(mix(state.taken));
-        let done = self.burst_begin(free_at, now).saturating_add(latency);
+        let done = self.burst_of(free_at, state.burst_at[part]).max(now).saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));
         }
@@ -358,11 +362,19 @@ impl DeviceModel {
         written.saturating_add(Nanos::from_ns_f64(cached)).saturating_add(self.flush)
     }
 
-    /// When what would be done at `done` is, if the device works in bursts.
-    fn burst_begin(&self, done: Nanos, now: Nanos) -> Nanos {
+    /// Begins bursts anew where the last one is over and nothing is left for another.
+    fn begin_bursts(&self, state: &mut DeviceState, part: usize, now: Nanos) {
+        let last = self.burst_of(state.free_at[part], state.burst_at[part]);
+        if now >= last + self.burst_period {
+            state.burst_at[part] = now;
+        }
+    }
+
+    /// Beginning of the burst that holds what would be done at `done`, when one began at `began`.
+    fn burst_of(&self, done: Nanos, began: Nanos) -> Nanos {
         match self.burst_period {
             Nanos::ZERO => done,
-            period => (done / period * period).max(now),
+            period => began + done.saturating_sub(began) / period * period,
         }
     }
 
@@ -562,6 +574,11 @@ mod tests {
         // What fits in the first burst is done at once, the next when that begins.
         assert_eq!((done[0], done[94]), (LATENCY, LATENCY));
         assert_eq!(done[96], burst_period + LATENCY);
+        // An I/O after a pause begins a burst, which has all of its length.
+        let now = SECOND + 70 * MILLISECOND;
+        let done: Vec<Nanos> =
+            (0..97).map(|_| model.serve(&mut state, now, IoKind::Read, MIB)).collect();
+        assert_eq!((done[94], done[96]), (now + LATENCY, now + burst_period + LATENCY));
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     direction("read", read);
     direction("write", write);
     let mixed = Mixed::of(roofline, read, write);
-    let burst_ms = burst_ms(read);
+    let burst_us = [read, write].into_iter().find_map(|limit| limit.bandwidth.burst_period_us());
+    let burst_ms = burst_us.unwrap_or(0.0) / 1e3;
     let _infallible = write!(
         text,
         "{mixed}\
@@ -174,25 +175,6 @@ const MEAN_OF_MEDIAN: f64 = 0.95;
 /// through it).
 const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
 
-/// Interval between bursts, if the device works in such: then most I/Os at the smallest depth take
-/// much less than their share of the time, and some wait for the next burst.
-fn burst_ms(limit: &Limit) -> f64 {
-    let Some(probe) = shallowest(&limit.bandwidth) else { return 0.0 };
-    let mean_us = f64::from(probe.depth) * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6;
-    let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
-    let is_bursting = median_us < BURST_MEDIAN * mean_us && pause_us > BURST_PAUSE * mean_us;
-    match is_bursting {
-        // The rest of each period goes in the burst itself.
-        true => (pause_us / (1.0 - median_us / mean_us) / 1e3).round(),
-        false => 0.0,
-    }
-}
-
-/// A median below this share of the mean ...
-const BURST_MEDIAN: f64 = 0.6;
-/// ... and a 99th percentile above so many means are bursts.
-const BURST_PAUSE: f64 = 10.0;
-
 /// Ways in which reads and writes at once get along.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mixed {
@@ -294,10 +276,23 @@ mod tests {
         assert_eq!(read_back.model.read.bytes_per_s, 4e9);
         let doubt = read_back.doubt.unwrap();
         assert!(doubt.contains("a probe had 9000.0 MB/s, and the best point 4000.0"), "{doubt}");
-        // Bursts: the same rate as at any depth, and a few wait for the next one.
+        // Bursts: the same rate as at any depth, and a few wait for the next one, too few for the
+        // 99th percentile where one I/O at a time is in flight.
         let mut bursts = found.clone();
-        let probe = &mut bursts.limits[0].bandwidth.probes[0];
-        (probe.bytes_per_s, probe.latency_p50_us, probe.latency_p99_us) = (4e9, 65.5, 75_000.0);
+        let probe = |depth: u32, latency_p99_us| Measured {
+            io_bytes: 1 << 20,
+            depth,
+            bytes_per_s: 4e9,
+            latency_p50_us: 65.5 * f64::from(depth),
+            latency_p99_us,
+            seconds: 0.6,
+            ..Measured::default()
+        };
+        bursts.limits[0].bandwidth.probes =
+            vec![probe(1, 300.0), probe(2, 75_000.0), probe(4, 75_000.0), probe(64, 75_000.0)];
+        // One burst more than the time has room for is no other speed.
+        bursts.limits[0].bandwidth.probes[3].bytes_per_s = 4.8e9;
+        assert_eq!(bursts.limits[0].bandwidth.outrun(), None);
         let model = DeviceFile::parse("d.yaml", &device_yaml(&bursts).unwrap()).unwrap().model;
         assert_eq!((model.read.latency, model.read.latency_p99), (Nanos::ZERO, Nanos::ZERO));
         assert_eq!(model.burst_period, Nanos::from_ms(100));
