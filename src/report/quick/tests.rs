@@ -197,6 +197,9 @@ fn both_checks_of_a_comparison_take_as_long_as_that_of_the_fewer_users() {
         words.contains("1 user in 6.0 GiB for 6 min, in which 25 loads and requests end; then: "),
         "{page}"
     );
+    // The fewer users' own check was run a second time.
+    let own = format!("The one of {} checks its own answer, too.", slow.place);
+    assert!(words.contains(&own), "{page}");
 }
 
 /// A check without the command that quick ran under met no limit.

@@ -144,9 +144,13 @@ impl QuickReport {
         let apart = |ratio: &f64| ratio.max(1.0 / ratio) > RATIO_FROM;
         let ratio =
             run.load_ratio().filter(apart).map(|ratio| format!("took {ratio:.2} times as long"));
+        // Users who do not pause load as others don't.
+        let is_own = run.is_judged() && !run.measured.is_without_pauses;
+        let missed = self.missed(&run.measured).filter(|_| is_own);
+        let missed = missed.map(|missed| format!("with {missed}"));
         let outcome = if self.has_missed(users) { "missed the rule" } else { "" };
         let few = if run.is_judged() { "" } else { "too few to judge" };
-        let parts = [ratio.as_deref().unwrap_or(""), outcome, few];
+        let parts = [ratio.as_deref().unwrap_or(""), missed.as_deref().unwrap_or(""), outcome, few];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         let told: Vec<&str> = [loads.as_str()].into_iter().chain(parts).collect();
         format!("{} ({})", counted(users.into(), "user"), told.join(", "))
@@ -256,6 +260,11 @@ mod tests {
             "4 users (100 loads, took 1.20 times as long, missed the rule); 2 users (100 loads): \
              the drive was 1.45 times as quick as its limits, and is so in the table"
         );
+        // What a run had that misses the rule was in the JSON alone.
+        report.measured.reuse_share = Some(0.63);
+        assert!(report.runs_told().contains("(100 loads, with 63 % of earlier turns found)"));
+        report.measured.is_without_pauses = true;
+        assert!(report.runs_told().contains("2 users (100 loads without pauses):"));
         let mut few = after(4, &[4]);
         few.measured.loads = 3;
         assert_eq!(few.runs_told(), "4 users (3 loads, too few to judge)");

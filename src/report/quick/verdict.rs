@@ -343,8 +343,8 @@ impl QuickReport {
             let load = self.load_of(space.users);
             let load = load.map(|load| format!("the load P95 is {}, and ", time(load)));
             return format!(
-                "good for {} in {:.1} GiB: space is the limit; with space for every turn {}the \
-                 drive's speed serves {}",
+                "good for {} in {:.1} GiB (--space): that space is the limit; with space for every \
+                 turn {}the drive's speed serves {}",
                 users_of(space),
                 self.space_gib,
                 load.unwrap_or_default(),
@@ -432,8 +432,8 @@ mod tests {
                 12,
                 4,
                 &[
-                    "good for 4 users in 6.0 GiB: space is the limit; with space for every turn",
-                    "turn the load P95 is 1.00 s, and the drive's speed serves 12 users",
+                    "good for 4 users in 6.0 GiB (--space): that space is the limit; with space",
+                    "for every turn the load P95 is 1.00 s, and the drive's speed serves 12 users",
                 ][..],
             ),
             (4, 12, &["good for 4 users, load P95 1.00 s: the drive's speed is the limit"][..]),

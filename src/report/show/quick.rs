@@ -335,11 +335,23 @@ pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
     // More users of the other answer load as often in less time.
     let of_fewest = [first, other].into_iter().filter(|report| report.checked_users() == users);
     let minutes = of_fewest.map(QuickReport::check_minutes).max().unwrap_or(0);
+    let is_own = |report: &&QuickReport| {
+        report.checked_users() == users
+            && report.space_gib == space_gib
+            && report.check_minutes() == minutes
+    };
+    let own: Vec<&str> =
+        [first, other].into_iter().filter(is_own).map(|report| report.place.as_str()).collect();
+    let own = match &own[..] {
+        [] => String::new(),
+        own => format!(" The one of {} checks its own answer, too.", own.join(" and of ")),
+    };
     let told = format!(
         "Both checks put {} in {space_gib:.1} GiB for {}; then: ringfall compare check1.json \
-         check2.json",
+         check2.json{}",
         counted(users.into(), "user"),
-        length(minutes)
+        length(minutes),
+        own
     );
     let lines = vec![
         first.run_line_of(users, space_gib, minutes, "check1.json"),
