@@ -344,10 +344,10 @@ impl<H: Latencies> Autoscaler<H> {
                 let left = self.step.leaves();
                 let step = UserStep::new(&self.settings, next, patient, settles, self.longest)
                     .inheriting(left);
-                self.step = if next < users { step.after_more_users() } else { step };
+                self.step = if next < users { step.after_more_users(&self.settings) } else { step };
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),
-                    std::cmp::Ordering::Less => (Act::ScaleDown, Decision::Users(next)),
+                    std::cmp::Ordering::Less => (Act::ScaleDown, Decision::Users(self.users())),
                     std::cmp::Ordering::Equal => (Act::Hold, Decision::Hold),
                 }
             }

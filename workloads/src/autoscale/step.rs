@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backlog::{Backlog, Drain, Draining};
+use super::backlog::Backlog;
 use super::late::{LateShare, Tally};
 use super::{Latencies, Mode, Part, Sample, Settings};
 
@@ -16,15 +16,14 @@ const SETTLE_S_MAX: f64 = 45.0;
 /// than they will. On a drive that writes at a tenth of its speed, 64 of them moved 6 % less in
 /// their first ten requests each than later, and 1 % less after five were passed over.
 const YOUNG_REQUESTS_EACH: u64 = 4;
-/// Longest wait for the requests of users that went home, s: where they are served for longer, they
-/// are part of the load that the step measures, and nothing is known by it. Also the longest for
-/// those that a larger number of users left in the queue.
+/// Longest wait for requests that a larger number of users left in the queue, s.
 const LEAVE_S_MAX: f64 = 600.0;
-/// Time after which users are sent home, but for the fewest, until the requests of those that left
-/// have ended, s: the urgent requests of the others may hold up less urgent
-/// ones for ever.
+/// Time after which users who wait for answers are sent home until the requests of those that left
+/// have ended, s: the urgent requests of the others may hold up less urgent ones for ever.
 const RELIEF_AFTER_S: f64 = 45.0;
-/// Longest wait for them then, s: those of a few hundred users take a slow drive half an hour.
+/// Longest wait for them then, s: those of a few hundred users take a slow drive half an hour. If
+/// they are served for longer, they are part of the load that the step measures, and nothing is
+/// known by it.
 const RELIEF_S_MAX: f64 = 3_600.0;
 /// Samples of a window at least.
 const WINDOW_SAMPLES_MIN: usize = 3;
@@ -210,13 +209,10 @@ pub(super) struct UserStep<H> {
     is_left_over: bool,
     /// Time at which its users came, or came back, s since it began.
     settles_from_s: f64,
-    /// Users who stay meanwhile, where the others were sent home for the requests of those that
-    /// left to end.
-    relief: Option<u32>,
+    /// Whether its users are at home until the requests of earlier ones have ended.
+    is_relieved: bool,
     /// Longest wait for requests from before the step, s.
     older_s_max: f64,
-    /// Wait for the backlog of more users; none where there was none, or users wait for answers.
-    drain: Option<Drain>,
     /// Open requests that earlier steps left.
     inherited: u64,
     measures_backlog: bool,
@@ -277,9 +273,8 @@ impl<H: Latencies> UserStep<H> {
             settle_s_max,
             is_left_over: true,
             settles_from_s: 0.0,
-            relief: None,
+            is_relieved: false,
             older_s_max: SETTLE_S_MAX.max(targets(TARGETS[1]) as f64),
-            drain: None,
             inherited: 0,
             measures_backlog: settings.measures_backlog(),
             settled: true,
@@ -297,11 +292,11 @@ impl<H: Latencies> UserStep<H> {
         }
     }
 
-    /// The same after a step with more users: requests that they left in the queue end first, for
-    /// their latency is not that of fewer.
-    pub(super) fn after_more_users(self) -> Self {
-        let drain = self.measures_backlog.then(Drain::new);
-        UserStep { older_s_max: LEAVE_S_MAX, drain, ..self }
+    /// The same after a step with more users: requests that they left end first, for their latency
+    /// is not that of fewer. Users who do not wait for answers come when none is open: beside what
+    /// more of them left, fewer may never work it off, which they would not have let pile up.
+    pub(super) fn after_more_users(self, settings: &Settings) -> Self {
+        UserStep { older_s_max: LEAVE_S_MAX, is_relieved: !settings.users_wait, ..self }
     }
 
     /// The same after a step that left so many requests.
@@ -328,7 +323,7 @@ impl<H: Latencies> UserStep<H> {
 
     /// Number of users there should be now.
     pub(super) fn users_now(&self) -> u32 {
-        self.relief.unwrap_or(self.users)
+        if self.is_relieved { 0 } else { self.users }
     }
 
     /// Samples of its window so far; 0 unless it is a patient one.
@@ -350,7 +345,7 @@ impl<H: Latencies> UserStep<H> {
         let open_before = std::mem::replace(&mut self.open, sample.requests_open());
         let increase_per_s = (self.open as f64 - open_before as f64) / seconds;
         if self.settle_left > 0 || self.settle_requests > 0 || self.is_left_over {
-            self.settle(sample, increase_per_s, settings);
+            self.settle(sample, settings);
             return None;
         }
         self.seconds += seconds;
@@ -479,7 +474,7 @@ impl<H: Latencies> UserStep<H> {
     }
 
     /// Passes a sample over.
-    fn settle(&mut self, sample: &Sample<H>, increase_per_s: f64, settings: &Settings) {
+    fn settle(&mut self, sample: &Sample<H>, settings: &Settings) {
         self.settle_left = self.settle_left.saturating_sub(1);
         self.settle_requests = self.settle_requests.saturating_sub(sample.requests_ended());
         if self.elapsed_s - self.settles_from_s >= self.settle_s_max {
@@ -487,25 +482,15 @@ impl<H: Latencies> UserStep<H> {
         }
         // First come, first served, but for more urgent classes.
         self.inherited = self.inherited.saturating_sub(sample.requests_ended()).min(self.open);
-        self.is_left_over = match &mut self.drain {
-            Some(drain) => {
-                let users = self.relief.unwrap_or(self.users);
-                let state = drain.observe(sample, increase_per_s, users);
-                self.inherited = if state == Draining::Done { 0 } else { self.inherited };
-                // Users who come back do not make it worth waiting once more.
-                self.drain.take_if(|_| state == Draining::InVain);
-                state == Draining::GoesOn
-            }
+        self.is_left_over = match self.is_relieved {
+            true => self.open > 0,
             // Of a user who waits for answers one request is served at a time.
-            None => settings.users_wait && sample.requests_served > self.users_now().into(),
+            false => settings.users_wait && sample.requests_served > self.users.into(),
         };
-        let longest_s = if self.relief.is_some() { RELIEF_S_MAX } else { LEAVE_S_MAX };
-        if self.elapsed_s >= longest_s && std::mem::take(&mut self.is_left_over) {
+        if self.elapsed_s >= RELIEF_S_MAX && std::mem::take(&mut self.is_left_over) {
             self.settled = false;
         }
-        if settings.users_wait || self.mode == Mode::Capacity {
-            self.relieve(settings);
-        }
+        self.relieve();
         // What was asked less than a sample before the step counts as asked in it: ages are those
         // of a report, and a report follows its sample.
         let begun_s = self.elapsed_s + sample.length_ns as f64 / 1e9;
@@ -519,15 +504,14 @@ impl<H: Latencies> UserStep<H> {
     }
 
     /// Sends users home while requests of those that left are being served, and takes them back.
-    fn relieve(&mut self, settings: &Settings) {
-        let fewest = settings.users_min.max(1);
-        if self.relief.is_some() && !self.is_left_over {
-            self.relief = None;
+    fn relieve(&mut self) {
+        if self.is_relieved && !self.is_left_over {
+            self.is_relieved = false;
             self.settles_from_s = self.elapsed_s;
             self.settle_left = SETTLE_SAMPLES;
             self.settle_requests = u64::from(self.users) * self.settle_requests_each;
-        } else if self.is_left_over && self.elapsed_s >= RELIEF_AFTER_S && fewest < self.users {
-            self.relief = Some(fewest);
+        } else if self.is_left_over && self.elapsed_s >= RELIEF_AFTER_S {
+            self.is_relieved = true;
         }
     }
 

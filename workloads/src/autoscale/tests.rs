@@ -774,9 +774,13 @@ fn a_step_beside_a_backlog_of_earlier_ones_says_so() {
             conclusion.entries.into_iter().map(|entry| entry.result).collect::<Vec<_>>()
         };
         let slow = steps(0.5);
-        let of_one: Vec<&StepResult> = slow.iter().filter(|step| step.users == 1).collect();
-        assert!(!of_one.is_empty() && of_one.iter().all(|step| step.backlog_before > 0));
         assert_eq!(slow[0].backlog_before, 0, "nothing was before it");
+        for pair in slow.windows(2) {
+            let (before, step) = (&pair[0], &pair[1]);
+            // What more users have left ends before fewer come.
+            assert!(step.users >= before.users || step.backlog_before == 0, "{pair:?}");
+            assert!(step.users <= before.users || step.backlog_before > 0, "{pair:?}");
+        }
         // What a drive has worked off is none.
         let fast = steps(5.9);
         let few: Vec<&StepResult> = fast.iter().filter(|step| step.users <= 4).collect();
