@@ -196,7 +196,8 @@ impl SimulationReport {
             Err(why) => (Alternatives::default(), Some(why)),
         };
         let Alternatives { tried, window_s, requests } = alternatives;
-        let bound = bound(&tried, &figures);
+        let shares = (figures.drive_busy_share, figures.drive_crowded_share);
+        let bound = bound(&tried, shares);
         let because = bound.as_ref().map(|(_, because)| {
             let part = match window_s < result.plan.duration_s {
                 true => format!("by its first {window_s} s, "),
@@ -235,12 +236,15 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// The resource of which more brings most, and what shows it; none where nothing was tried.
-fn bound(tried: &[Alternative], figures: &SimulationFigures) -> Option<(Binding, String)> {
+/// The resource of which more brings most, and what shows it, by the shares of time in which the
+/// drive was busy and in which it was crowded; none where nothing was tried.
+pub(crate) fn bound(
+    tried: &[Alternative],
+    (busy, crowded): (f64, f64),
+) -> Option<(Binding, String)> {
     let mut ordered: Vec<&Alternative> = tried.iter().collect();
     ordered.sort_by(|one, other| other.times_faster.total_cmp(&one.times_faster));
     let first = ordered.first()?;
-    let (busy, crowded) = (figures.drive_busy_share, figures.drive_crowded_share);
     let drive = match crowded > busy {
         true => format!("I/Os waited {} of the time for the drive to take them", percent(crowded)),
         false => format!("the drive was busy {} of the time", percent(busy)),
@@ -317,14 +321,7 @@ mod tests {
             with: "twice the drive's bandwidth".to_owned(),
             times_faster: 1.8,
         }];
-        let of = |drive_busy_share, drive_crowded_share| {
-            let figures = SimulationFigures {
-                drive_busy_share,
-                drive_crowded_share,
-                ..SimulationFigures::default()
-            };
-            bound(&twice, &figures).unwrap()
-        };
+        let of = |busy, crowded| bound(&twice, (busy, crowded)).unwrap();
         assert_eq!(of(0.2, 0.0).0, Binding::DriveLatency);
         assert_eq!(of(0.9, 0.0).0, Binding::Drive);
         let (binds, why) = of(0.2, 0.99);

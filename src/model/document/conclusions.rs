@@ -11,17 +11,13 @@ use super::{Document, SecondReport};
 use crate::Code;
 use crate::cold::ColdVerdict;
 use crate::facts::steady::RoundsSpread;
-use crate::simulation::{Binding, FASTER_MIN};
+use crate::simulation::bound;
 use crate::stats;
 use crate::steadiness::{Moved, fifths};
 
 /// Writes of entries to storage that must have brought a flush with them: fewer might have ended
 /// at an edge of the window, and their flushes outside it.
 const WRITES_MIN: u64 = 100;
-/// Files that may be open when a run ends: twice those that io_uring has in flight.
-const FILES_OPEN_MAX: f64 = 128.0;
-/// Difference between a figure and its text with two decimals, with what rounding may add.
-const HUNDREDTH: f64 = 0.0051;
 
 pub(super) fn all(document: &Document, pairs: &mut Pairs<'_>) {
     of_the_trials(document, pairs);
@@ -150,19 +146,11 @@ fn of_the_files(document: &Document, pairs: &mut Pairs<'_>) {
         found.map_or(0.0, |one| one.count as f64)
     };
     let operations = "of `ringfall.files.operations`";
-    // One that fails may leave its file open until the end.
-    if files.failures.is_empty() {
-        let opened =
-            ("the `count` of `open` and `create` together", count("open") + count("create"));
-        let closed = (format!("that of `close` {operations}"), count("close"));
-        let open = opened.1 - FILES_OPEN_MAX;
-        pairs.at_most((opened.0, Some(open)), (&closed.0, Some(closed.1)), 1.0);
-        pairs.at_most((&closed.0, Some(closed.1)), (opened.0, Some(opened.1)), 1.0);
-        for name in ["mkdir", "rename"] {
-            let place = format!("the `count` of `{name}` {operations}");
-            let made = ("that of `create`", Some(count("create")));
-            pairs.at_most((&place, Some(count(name) - FILES_OPEN_MAX)), made, 1.0);
-        }
+    for (name, earlier) in [("close", &["open", "create"][..]), ("rename", &["create"])] {
+        let most = earlier.iter().map(|name| count(name)).sum();
+        let place = format!("the `count` of `{name}` {operations}");
+        let words = format!("that of `{}`", earlier.join("` and `"));
+        pairs.at_most((&place, Some(count(name))), (&words, Some(most)), 1.0);
     }
     for (name, io, bytes) in
         [("read", &io.read, files.read_bytes), ("write", &io.write, files.written_bytes)]
@@ -217,48 +205,22 @@ fn of_the_simulation(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// Resource that binds a simulated run, and the alternatives that tell why. Merged results may have
-/// them of one of their runs, and shares of all.
+/// Resource that binds a simulated run, and the figures of the sentence that tells why, from its
+/// alternatives. Merged results may have them of one of their runs, and shares of all.
 fn of_the_alternatives(document: &Document, pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
     let Some(run) = ours.simulation.as_ref().filter(|_| ours.merged.is_none()) else { return };
     let Some(tried) = run.alternatives.as_ref() else { return };
-    let mut gains: Vec<f64> = tried.iter().map(|one| one.times_faster).collect();
-    gains.sort_by(|one, other| other.total_cmp(one));
-    let Some(&most) = gains.first() else { return };
-    let largest = ("the largest `times_faster` of its `alternatives`", Some(most));
-    if let Some(binds) = run.binds.known() {
-        let is_named = |resource| match binds {
-            Binding::DriveLatency => matches!(resource, Binding::Drive | Binding::DriveLatency),
-            binds => resource == binds,
-        };
-        let named = tried.iter().filter(|one| is_named(one.resource)).map(|one| one.times_faster);
-        let gain = named.reduce(f64::max).unwrap_or(0.0);
-        match binds {
-            Binding::Users => {
-                let place = "the smallest gain by which a resource binds, which none does,";
-                pairs.at_most(largest, (place, Some(FASTER_MIN)), 1.0);
-            }
-            _ => {
-                let place = format!("`ringfall.simulation.binds` is {binds}, whose `times_faster`");
-                pairs.same((&place, Some(gain)), largest);
-                let place = "the smallest gain by which a resource binds";
-                pairs.at_most((place, Some(FASTER_MIN)), largest, 1.0);
-            }
-        }
-    }
-    let Some(because) = run.because.as_ref() else { return };
-    let place = "`ringfall.simulation.because`";
-    for (is, should) in numbers_before(because, " times as fast").zip(gains) {
-        if (is - should).abs() > HUNDREDTH {
-            pairs.push((place, is), ("`times_faster` of its `alternatives`", should), false);
-        }
-    }
     let shares = run.drive_busy_share.known().zip(run.drive_crowded_share.known());
-    for (is, (busy, crowded)) in numbers_before(because, " % of the time").zip(shares) {
-        let should = busy.max(crowded) * 100.0;
-        if (is - should).abs() > 100.0 * HUNDREDTH {
-            pairs.push((place, is), ("the shares of its drive in percent", should), false);
+    let Some((binds, because)) = shares.and_then(|shares| bound(tried, shares)) else { return };
+    let place = "`ringfall.simulation.binds` (1 for what its `alternatives` show)";
+    let is_shown = run.binds.known().and_then(|told| one_if(told == binds));
+    pairs.same((place, is_shown), ("its `alternatives`", one_if(true)));
+    let Some(told) = run.because.as_ref() else { return };
+    for words in [" times as fast", " % of the time"] {
+        for (is, should) in numbers_before(told, words).zip(numbers_before(&because, words)) {
+            let place = "`ringfall.simulation.because`";
+            pairs.same((place, Some(is)), ("its `alternatives` and shares", Some(should)));
         }
     }
 }
