@@ -57,7 +57,7 @@ pub trait Device {
     fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture;
 
     /// Starts what is queued and collects what has completed. Cheap when there is nothing to do.
-    fn kick(&self);
+    fn kick(&self) {}
 
     /// Lets go of what it holds open, when nothing is in flight and nothing more will be asked.
     fn close(&self) {}
@@ -89,6 +89,8 @@ pub trait Device {
     fn close_entry(&self, _way: Extent) {}
 
     /// Bytes among `start..start + blocks` being written for the first time since they were
-    /// preallocated; remembers them as written.
-    fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64;
+    /// preallocated; remembers them as written. 0 where nothing is preallocated.
+    fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
+        0
+    }
 }

@@ -413,10 +413,6 @@ impl Device for ObjectDevice {
     fn close_entry(&self, extent: Extent) {
         self.ways.borrow_mut().close(extent);
     }
-
-    fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
-        0
-    }
 }
 
 #[cfg(test)]

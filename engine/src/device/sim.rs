@@ -239,18 +239,12 @@ impl Device for SimDevice {
         future
     }
 
-    fn kick(&self) {}
-
     fn in_flight(&self) -> u32 {
         self.slots.pending()
     }
 
     fn name(&self) -> &str {
         "simulated drive"
-    }
-
-    fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
-        0
     }
 }
 

@@ -233,8 +233,6 @@ impl Device for SimFileDevice {
         future
     }
 
-    fn kick(&self) {}
-
     fn in_flight(&self) -> u32 {
         self.slots.pending()
     }
@@ -253,10 +251,6 @@ impl Device for SimFileDevice {
 
     fn close_entry(&self, way: Extent) {
         self.ways.borrow_mut().close(way);
-    }
-
-    fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
-        0
     }
 }
 
