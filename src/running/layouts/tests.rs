@@ -63,14 +63,7 @@ fn every_layout_is_stored_fetched_and_removed_by_either_kind_of_workers() {
                 // Of each prefix all that it has was read.
                 assert!(fetch.bytes >= fetch.prefixes * plan.useful_bytes(), "{name}: {fetch:?}");
                 assert!(count(fetch, "read") > 0 && count(&run.store, "write") > 0, "{name}");
-                let renames = matches!(
-                    layout,
-                    EngineLayout::Lmcache
-                        | EngineLayout::Vllm
-                        | EngineLayout::Llmd
-                        | EngineLayout::Hicache
-                );
-                assert_eq!(count(&run.store, "rename") > 0, renames, "{name}");
+                assert_eq!(count(&run.store, "rename") > 0, layout.renames_files(), "{name}");
                 let syncs = layout == EngineLayout::Mlperf;
                 assert_eq!(count(&run.store, "fsync") > 0, syncs, "{name}");
                 let inside = std::fs::read_dir(directory.path()).unwrap();

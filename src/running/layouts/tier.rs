@@ -321,6 +321,15 @@ mod tests {
         told.recv().unwrap()
     }
 
+    /// Layouts with a file for each object.
+    fn with_a_file_each() -> impl Iterator<Item = EngineLayout> {
+        let has = |layout: &EngineLayout| {
+            let plan = plan(*layout);
+            !plan.has_slots() && !plan.stores_buckets()
+        };
+        EngineLayout::ALL.into_iter().filter(has)
+    }
+
     #[test]
     fn parts_of_entries_take_slots_of_one_file_and_give_them_back() {
         for (layout, limits) in [
@@ -367,7 +376,7 @@ mod tests {
     /// The last object is smaller, and what is there is what the engine would have.
     #[test]
     fn parts_of_an_entry_are_the_engine_s_files_until_they_are_removed() {
-        for layout in [EngineLayout::Vllm, EngineLayout::Hicache, EngineLayout::Mlperf] {
+        for layout in with_a_file_each() {
             for limits in [EngineLimits::Theirs, EngineLimits::Ours] {
                 let scratch = Scratch::new("tier-files");
                 let mut place = CacheDir::open(&scratch.join("place")).unwrap();
@@ -429,13 +438,7 @@ mod tests {
     /// An entry of nine blocks has two whole files and one of a block.
     #[test]
     fn a_simulated_drive_serves_the_ios_of_the_layout_with_its_tail() {
-        for layout in [
-            EngineLayout::Lmcache,
-            EngineLayout::Vllm,
-            EngineLayout::Llmd,
-            EngineLayout::Hicache,
-            EngineLayout::Mlperf,
-        ] {
+        for layout in with_a_file_each() {
             for limits in [EngineLimits::Theirs, EngineLimits::Ours] {
                 let now = Rc::new(Cell::new(Nanos::ZERO));
                 let (clock, io) = (Clock::Simulated(Rc::clone(&now)), Nanos::from_us(10));

@@ -41,6 +41,15 @@ impl EngineLayout {
         })
     }
 
+    /// Whether each object has a file of its own, which is written under a temporary name.
+    #[must_use]
+    pub const fn renames_files(self) -> bool {
+        matches!(
+            self,
+            EngineLayout::Lmcache | EngineLayout::Vllm | EngineLayout::Llmd | EngineLayout::Hicache
+        )
+    }
+
     /// The engine's own value of an option; none where it has no such option.
     #[must_use]
     pub const fn default_of(self, option: LayoutOption) -> Option<u64> {

@@ -470,11 +470,7 @@ impl LayoutPlan {
     pub(super) fn looked_up(&self, object: &KvObject) -> Option<ObjectScript> {
         let path = Arc::clone(&object.path);
         let look = FileOperation::Look { path, ends_if_found: false };
-        let looks = matches!(
-            self.layout(),
-            EngineLayout::Lmcache | EngineLayout::Vllm | EngineLayout::Llmd | EngineLayout::Hicache
-        );
-        looks.then(|| ObjectScript { operations: vec![look] })
+        self.layout().renames_files().then(|| ObjectScript { operations: vec![look] })
     }
 
     /// Loads an object.

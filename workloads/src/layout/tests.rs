@@ -224,9 +224,7 @@ fn operations_come_in_each_engine_s_order() {
 
 #[test]
 fn a_temporary_name_becomes_the_one_that_is_looked_up() {
-    for layout in
-        [EngineLayout::Lmcache, EngineLayout::Vllm, EngineLayout::Llmd, EngineLayout::Hicache]
-    {
+    for layout in EngineLayout::ALL.into_iter().filter(|layout| layout.renames_files()) {
         let plan = plan(layout, "llama3.1-8b", 1, 256);
         let object = &plan.objects(0)[0];
         let request = plan.request(LayoutWork::Store, 0);
@@ -271,15 +269,7 @@ fn work_is_dealt_as_each_engine_deals_it() {
 /// As a prefix of so many objects is dealt, where the engine has one.
 #[test]
 fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
-    for layout in [
-        EngineLayout::Lmcache,
-        EngineLayout::Vllm,
-        EngineLayout::Llmd,
-        EngineLayout::Hicache,
-        EngineLayout::Mlperf,
-        EngineLayout::LmcacheRaw,
-        EngineLayout::Nixl,
-    ] {
+    for layout in EngineLayout::ALL.into_iter().filter(|one| *one != EngineLayout::Mooncake) {
         let parts = if layout == EngineLayout::Mlperf { 1 } else { 10 };
         let chunk_tokens = layout.default_of(LayoutOption::ChunkTokens).unwrap_or(100);
         let plan = plan(layout, "llama3.1-8b", 1, parts * chunk_tokens);
