@@ -36,7 +36,7 @@ use serde::Serialize;
 use super::answer::{Answer, Work};
 use super::run::{
     self, GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_passthrough, cores_near, or_tell_ranks,
-    share_below,
+    share_below, system_disk,
 };
 use super::{both, interrupt, none_of, tell_error, text_stream, write_form};
 use crate::cli::{SaturateArgs, SaturateTarget};
@@ -80,6 +80,8 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let output = output(args, "roofline");
     let rank = Rank::for_command(args.ranks.0, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
+    let missing = places(args)?.iter().find_map(|place| system_disk::missing(place));
+    super::tell(missing.as_slice());
     let interrupt = interrupt()?;
     let _answer = Answer::to(work(args)?, &interrupt);
     let launch = rank.as_ref().map_or(Ok(None), |rank| Launch::of(rank, GIVE_OUTPUT))?;

@@ -14,7 +14,7 @@ use super::ranks::{FREE_PERCENT, storage_share_bytes};
 const WARNED_BYTES_MIN: u64 = 16 * GIB;
 
 /// Sentence about the first directory of the plan that is on the file system of `/`; none where
-/// none is, or where little of it can be taken.
+/// none is, or where it is there and little of it can be taken.
 pub(super) fn warning(plan: &Plan) -> Option<String> {
     if plan.is_without_storage || plan.object_url().is_some() {
         return None;
@@ -30,14 +30,19 @@ pub(super) fn warning(plan: &Plan) -> Option<String> {
         },
         bytes => bytes.min(free),
     };
-    (bytes >= WARNED_BYTES_MIN).then(|| sentence(place, place.exists(), bytes, plan.preallocate))
+    match bytes >= WARNED_BYTES_MIN {
+        true => Some(sentence(place, place.exists(), bytes, plan.preallocate)),
+        false => missing(place),
+    }
 }
 
 /// Sentence about a directory that is missing, where it would be made on the file system of `/`:
-/// whatever little is taken there, another drive is measured than the one that was meant.
+/// whatever little is taken there, another drive is measured than the one that was meant. None for
+/// temporary files, which are meant to be there.
 pub(in crate::commands) fn missing(place: &Path) -> Option<String> {
     let root = std::fs::metadata("/").ok()?.dev();
-    let is_made_there = !place.exists() && device_below(place) == Some(root);
+    let is_temporary = place.starts_with(std::env::temp_dir());
+    let is_made_there = !is_temporary && !place.exists() && device_below(place) == Some(root);
     is_made_there.then(|| format!("{}: is the drive to be measured mounted?", made_there(place)))
 }
 
@@ -99,5 +104,10 @@ mod tests {
         let told = missing(Path::new("/no-such-directory/kv")).unwrap_or_default();
         assert!(told.starts_with("/no-such-directory/kv does not exist"), "{told}");
         assert_eq!(missing(Path::new("/")), None);
+        assert_eq!(missing(&std::env::temp_dir().join("no-such-directory")), None);
+        // A run that takes little was silent.
+        let flags = ["--cache-dir=/no-such-directory/kv", "--storage-capacity-gb=6GiB"];
+        let args = crate::commands::run_args(flags.map(str::to_owned)).unwrap();
+        assert_eq!(warning(&crate::commands::plan_of(&args).unwrap()), Some(told));
     }
 }
