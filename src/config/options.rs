@@ -90,9 +90,10 @@ settings! {
         history_reads: HistoryReads = "all", "MODE";
         /// Prefill speed at which a request recomputes what it did not find, tokens per second
         ///
-        /// Prompts, earlier turns, chunks and blocks that are no longer stored take this time
-        /// before anything else is written or generated. 0 makes them free, as in the reference
-        /// benchmark, so that a cache in which nothing is found looks fast. A GPU's name (a100,
+        /// Prompts, earlier turns, chunks and blocks that are no longer stored are computed before
+        /// anything else is written or generated, those of one request after those of another. 0
+        /// makes them free, as in the reference benchmark, so that a cache in which nothing is
+        /// found looks fast. A GPU's name (a100,
         /// b200, h100, h200, l40s, mi300x) stands for half of the dense bfloat16 peak of
         /// --tensor-parallel GPUs, at two operations a token and active parameter. Attention over
         /// the context is left out: it adds half of the time at 32,768 tokens of llama3.1-8b.

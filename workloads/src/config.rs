@@ -204,8 +204,8 @@ pub struct WorkloadConfig {
     pub decode_reads: DecodeReads,
     /// Earlier turns that a request reads.
     pub history_reads: HistoryReads,
-    /// Speed at which tokens that were looked for and not found are computed again, tokens/s, by
-    /// each request for itself; 0: at once, as in the reference benchmark.
+    /// Speed at which tokens that were looked for and not found are computed again, tokens/s, for
+    /// one request after another; 0: at once, as in the reference benchmark.
     pub prefill_tokens_per_s: f64,
     /// Model of the generation time.
     pub generation_mode: GenerationMode,
@@ -449,7 +449,7 @@ impl WorkloadConfig {
         (u64::from(tokens) * per_token / self.tensor_parallel).max(1)
     }
 
-    /// Time in which tokens that were not found are computed again, ns.
+    /// Time in which tokens that were not found are computed again once it is their turn, ns.
     #[must_use]
     pub(crate) fn recompute_ns(&self, tokens: u64) -> u64 {
         match self.prefill_tokens_per_s {

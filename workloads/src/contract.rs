@@ -198,8 +198,8 @@ pub struct RequestRecord {
     pub prefill_ns: u64,
     /// Time in decode reads and re-writes, ns.
     pub decode_ns: u64,
-    /// Time spent computing again what was looked for and not found, ns; see
-    /// [`crate::config::WorkloadConfig::prefill_tokens_per_s`].
+    /// Time until what was looked for and not found was computed again, which waits for that of
+    /// others, ns; see [`crate::config::WorkloadConfig::prefill_tokens_per_s`].
     pub recompute_ns: u64,
     /// Time waited for generation, ns.
     pub generation_ns: u64,

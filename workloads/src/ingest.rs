@@ -11,12 +11,11 @@ use crate::rag;
 
 /// The documents that can be retrieved now, by number. One machine ingests, all shards read.
 #[derive(Debug, Default)]
-pub struct Library(AtomicU64);
+pub(crate) struct Library(AtomicU64);
 
 impl Library {
     /// Those that are there.
-    #[must_use]
-    pub fn documents(&self) -> Range<u32> {
+    pub(crate) fn documents(&self) -> Range<u32> {
         let word = self.0.load(Ordering::Relaxed);
         (word >> 32) as u32..word as u32
     }

@@ -37,7 +37,6 @@ mod workload;
 pub use config::WorkloadConfig;
 pub use error::Error;
 pub use estimate::PopulationEstimate;
-pub use ingest::Library;
 pub use source::Source;
 pub use stats::WorkloadStats;
-pub use workload::{PopulationItem, Workload};
+pub use workload::{PopulationItem, Shared, Workload};

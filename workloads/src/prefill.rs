@@ -1,5 +1,8 @@
 //! Speed of computing a context, from a GPU's peak: what a miss costs where nobody has measured it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::contract::Nanos;
 use crate::model::ModelSpec;
 
 /// A GPU by its name, with its dense peak in bfloat16, FLOP/s.
@@ -36,6 +39,25 @@ impl PrefillGpu {
     pub fn prefill_tokens_per_s(&self, model: &ModelSpec, gpus: u64) -> Option<f64> {
         let parameters = model.active_parameters.filter(|&parameters| parameters > 0)?;
         Some(self.peak_flops * gpus as f64 * PEAK_SHARE / (2.0 * parameters as f64))
+    }
+}
+
+/// Queue of a model's GPUs, which all shards share: contexts are computed one after another, in the
+/// order of asking.
+#[derive(Debug, Default)]
+pub(crate) struct PrefillQueue {
+    /// When all that was asked for so far is computed, ns.
+    free_at_ns: AtomicU64,
+}
+
+impl PrefillQueue {
+    /// When a context is computed that takes so long alone, and is asked for now.
+    pub(crate) fn computed_at(&self, now: Nanos, takes: Nanos) -> Nanos {
+        let end = |free_at_ns: u64| Nanos::from_ns(free_at_ns).max(now).saturating_add(takes);
+        let later = |free_at_ns| Some(end(free_at_ns).as_ns());
+        let (Ok(before) | Err(before)) =
+            self.free_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        end(before)
     }
 }
 
@@ -83,6 +105,16 @@ mod tests {
 
     /// Measured by `tools/gpu-prefill` on an H200: with attention, a context of 32,768 tokens takes
     /// within a quarter of the time that is expected; without, two thirds of it.
+    /// Each request computed on GPUs of its own: 28 at once where one was meant, so that a cache in
+    /// which nothing was found beat one that had it all.
+    #[test]
+    fn contexts_are_computed_one_after_another() {
+        let (queue, ms) = (PrefillQueue::default(), Nanos::from_ms);
+        let asked = [(0, 30), (10, 5), (20, 5), (90, 10)];
+        let ends = asked.map(|(now, takes)| queue.computed_at(ms(now), ms(takes)));
+        assert_eq!(ends, [30, 35, 40, 100].map(ms));
+    }
+
     #[test]
     fn attention_makes_long_contexts_take_longer() {
         let model = built_in("llama3.1-8b").unwrap();

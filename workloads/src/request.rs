@@ -22,6 +22,8 @@ pub enum RequestStep {
     Write(Key, Scope, Purpose, u64),
     /// Let so much time pass.
     Wait(Nanos),
+    /// Compute again what was not found, which takes so long alone.
+    Compute(Nanos),
     /// Over.
     Done,
 }
@@ -202,12 +204,16 @@ impl Request {
         }
         match config.recompute_ns(std::mem::take(&mut self.missed_tokens)) {
             0 => step,
-            wait_ns => {
-                self.recompute_ns += wait_ns;
+            alone_ns => {
                 self.held_back = Some(step);
-                RequestStep::Wait(Nanos::from_ns(wait_ns))
+                RequestStep::Compute(Nanos::from_ns(alone_ns))
             }
         }
+    }
+
+    /// Books the time for which it waits until what it did not find is computed.
+    pub(crate) fn compute_for(&mut self, time: Nanos) {
+        self.recompute_ns = self.recompute_ns.saturating_add(time.as_ns());
     }
 
     /// Ends it here, because its user was sent home.

@@ -72,7 +72,7 @@ fn run(
         match step {
             RequestStep::Read(_, _, purpose, times) => trail.push((purpose, u64::from(times))),
             RequestStep::Write(_, _, purpose, bytes) => trail.push((purpose, bytes)),
-            RequestStep::Wait(_) | RequestStep::Done => {}
+            RequestStep::Wait(_) | RequestStep::Compute(_) | RequestStep::Done => {}
         }
         let outcome = answer(trail.len(), &step);
         step = request.next(config, Some((outcome, io(100))), &mut stats);
@@ -135,9 +135,13 @@ fn what_was_not_found_is_computed_again_before_the_next_write_or_token() {
             RequestStep::Read(_, _, purpose, _) => trail.push(format!("read {purpose:?}")),
             RequestStep::Write(_, _, purpose, _) => trail.push(format!("write {purpose:?}")),
             RequestStep::Wait(time) => trail.push(format!("wait {}", time.as_ns() / 1_000)),
+            RequestStep::Compute(time) => {
+                one.compute_for(time);
+                trail.push(format!("compute {}", time.as_ns() / 1_000));
+            }
             RequestStep::Done => {}
         }
-        if let RequestStep::Wait(time) = step {
+        if let RequestStep::Wait(time) | RequestStep::Compute(time) = step {
             all_ns += time.as_ns();
         }
         step = one.next(&config, Some((outcome, StepTimes::default())), &mut stats);
@@ -145,16 +149,16 @@ fn what_was_not_found_is_computed_again_before_the_next_write_or_token() {
     let expected = [
         // The prompt's 7 tokens.
         "read Prefix",
-        "wait 7",
+        "compute 7",
         "write Prefix",
         // Two turns of 1,000.
         "read History",
         "read History",
-        "wait 2000",
+        "compute 2000",
         "write Prefill",
         // Its own entry of 1,000.
         "read Decode",
-        "wait 1000",
+        "compute 1000",
         "write Rewrite",
         "read Decode",
         // 65 tokens of 30 ms.

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::habits::{Extras, Habits};
 use crate::ingest::{Ingest, Library};
 use crate::key;
+use crate::prefill::PrefillQueue;
 use crate::queue::{Queue, Queued};
 use crate::rag;
 use crate::request::{Past, PromptBlocks, Request, RequestStep, own_tokens};
@@ -39,6 +40,13 @@ pub struct PopulationItem {
     pub scope: Scope,
     /// Size of the entry, bytes.
     pub bytes: u64,
+}
+
+/// Parts of the workload that all shards of a run share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    library: Library,
+    prefill: PrefillQueue,
 }
 
 /// Users `k` with `k % shards == shard`, their conversations, queue and requests; or the rows of a
@@ -77,7 +85,7 @@ pub struct Workload {
     prompt_tokens: Vec<u32>,
     stats: WorkloadStats,
     /// Documents that can be retrieved, when they are ingested beside the load.
-    library: Arc<Library>,
+    shared: Arc<Shared>,
     /// Ingestion of these documents: one for all shards, on the first.
     ingest: Option<Ingest>,
     stopped: bool,
@@ -134,17 +142,17 @@ impl Workload {
             conversations: Conversations::new(limit, turns_max),
             prompt_tokens,
             stats: WorkloadStats::default(),
-            library: Arc::default(),
+            shared: Arc::default(),
             ingest,
             stopped: false,
         })
     }
 
-    /// With the library that all shards of the run have: without it, documents ingested beside the
-    /// load are found by the first shard alone.
+    /// With what all shards of the run share: without it, documents ingested beside the load are
+    /// found by the first shard alone, and each shard computes on GPUs of its own.
     #[must_use]
-    pub fn with_library(self, library: &Arc<Library>) -> Workload {
-        Workload { library: Arc::clone(library), ..self }
+    pub fn sharing(self, shared: &Arc<Shared>) -> Workload {
+        Workload { shared: Arc::clone(shared), ..self }
     }
 
     /// Counts what arrives behind a user's queued request when somebody wants to know
@@ -434,7 +442,8 @@ impl Workload {
             Event::Ingested { outcome } => {
                 self.stats.chunks_failed += u64::from(outcome != Outcome::Written);
                 if let Some(ingest) = &mut self.ingest {
-                    let ended = ingest.written(&self.config, self.seed, &self.library, actions);
+                    let ended =
+                        ingest.written(&self.config, self.seed, &self.shared.library, actions);
                     self.stats.documents_ingested += u64::from(ended.document);
                     self.stats.documents_evicted += u64::from(ended.evicted);
                 }
@@ -467,7 +476,7 @@ impl Workload {
     /// The documents that a request can retrieve now.
     fn documents(&self) -> Range<u32> {
         match self.config.ingests_beside() {
-            true => self.library.documents(),
+            true => self.shared.library.documents(),
             false => rag::documents(&self.config),
         }
     }
@@ -691,6 +700,11 @@ impl Workload {
             }
             RequestStep::Wait(wait) => {
                 Action::Wait { request: id, until: now.saturating_add(wait) }
+            }
+            RequestStep::Compute(takes) => {
+                let until = self.shared.prefill.computed_at(now, takes);
+                request.compute_for(until - now);
+                Action::Wait { request: id, until }
             }
             RequestStep::Done => {
                 let record = request.record(now);

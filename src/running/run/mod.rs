@@ -37,7 +37,7 @@ use ringfall_host::ShardBytes;
 use ringfall_model::facts::{RunFigures, bytes_by_drive};
 use ringfall_workloads::autoscale;
 use ringfall_workloads::source::SourceRequest;
-use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
+use ringfall_workloads::{Shared, Source, Workload, WorkloadConfig};
 
 use crate::driver::{RequestCounts, RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
 use crate::layouts::TierLayout;
@@ -139,12 +139,12 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Users of one shard, or its part of a trace; what all shards look up is in `library`.
+    /// Users of one shard, or its part of a trace; with what all shards share.
     fn workload(
         &self,
         settings: &RunSettings,
         shard: ShardId,
-        library: &Arc<Library>,
+        shared: &Arc<Shared>,
     ) -> Result<Workload, SetupError> {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let (shard, shards) = (u32::from(shard.0), u32::from(settings.shards));
@@ -152,7 +152,7 @@ impl Assignment {
         let wrong = |error: ringfall_workloads::Error| {
             SetupError::new(error.to_string(), "change the workload's settings")
         };
-        Ok(workload.map_err(wrong)?.with_library(library))
+        Ok(workload.map_err(wrong)?.sharing(shared))
     }
 }
 
@@ -356,10 +356,10 @@ fn shard_plans(
     }
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
     let specs = engine.specs(&store.files()).map_err(refused)?;
-    let library = Arc::new(Library::default());
+    let shared = Arc::new(Shared::default());
     let plan = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
         Ok(ShardPlan {
-            workload: assignment.workload(settings, spec.id, &library)?,
+            workload: assignment.workload(settings, spec.id, &shared)?,
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
             autoscaled: settings.autoscale.map(|bounds| bounds.mode),

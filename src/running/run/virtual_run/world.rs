@@ -14,7 +14,7 @@ use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_workloads::Library;
+use ringfall_workloads::Shared;
 
 use super::super::{Assignment, RunSettings, engine_of, refused};
 use crate::driver::Driver;
@@ -99,9 +99,9 @@ impl World {
                 runtime.spawn_of_shard(task);
             })
         };
-        let (mut drivers, library) = (Vec::new(), Arc::new(Library::default()));
+        let (mut drivers, shared) = (Vec::new(), Arc::new(Shared::default()));
         for shard in engine.shards() {
-            let workload = assignment.workload(settings, shard.id(), &library)?;
+            let workload = assignment.workload(settings, shard.id(), &shared)?;
             drivers.push(Driver::new(
                 Rc::clone(shard),
                 // An autoscaler wants to know every second.
