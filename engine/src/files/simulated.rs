@@ -158,10 +158,13 @@ impl SimFiles {
         // At most an I/O of the shard and a header, which is below 2 GiB.
         let length_bytes = bytes as u32;
         let request = IoRequest { kind, offset_bytes: 0, length_bytes, buffer_offset: 0 };
-        let (files, begun, shard) = (Rc::clone(self), self.clock.now(), job.shard);
+        // What the drive holds when a simulation is abandoned would hold the drive.
+        let (files, begun, shard) = (Rc::downgrade(self), self.clock.now(), job.shard);
         let ended = move |_bytes: &mut dyn FnMut(&mut [u8]) -> i32| {
-            files.count(step, bytes, begun);
-            files.go_on(job);
+            if let Some(files) = files.upgrade() {
+                files.count(step, bytes, begun);
+                files.go_on(job);
+            }
         };
         self.drive.submit_for(shard, request, Box::new(ended));
     }
@@ -374,6 +377,16 @@ mod tests {
             assert_eq!((ended, io.result), (number, FILE_BYTES as i32));
             assert_eq!(times, (at(number), at(number + 1)));
         }
+    }
+
+    /// A search that a signal ended kept the memory of each simulation under way.
+    #[test]
+    fn files_of_an_abandoned_simulation_are_freed() {
+        let bench = Bench::new((1, None), false);
+        let ios = bench.ask(0, IoKind::Read, 2);
+        let (files, drive) = (Rc::downgrade(&bench.files), Rc::downgrade(&bench.drive));
+        drop((bench, ios));
+        assert!(files.upgrade().is_none() && drive.upgrade().is_none());
     }
 
     #[test]
