@@ -96,7 +96,7 @@ pub(super) fn runs(
     let mut planned = Vec::new();
     let well_typed = if wrong.is_empty() { points } else { &[] };
     for point in well_typed {
-        match asked.plan(point, &facts, !devices.is_empty()) {
+        match asked.plan(point, &facts, devices) {
             Ok(plan) => planned.push((point, plan)),
             Err(error) => wrong.extend(error.sentences),
         }
@@ -205,14 +205,17 @@ impl Asked {
         &self,
         point: &Point,
         facts: &Facts,
-        is_simulated: bool,
+        devices: &[Described],
     ) -> Result<(Options, Plan), InputError> {
         let mut options = run_args(self.flags(point))?.options;
         options.seed = options.seed.or(Some(Seed::Given(self.seed)));
         let plan = ringfall_config::resolve(&options, self.file.as_ref(), facts).and_then(|plan| {
-            match is_simulated {
-                true => simulated::refuse_what_needs_a_drive(&plan)?,
-                false => check_device_may_be_destroyed(&plan)?,
+            match devices {
+                [] => check_device_may_be_destroyed(&plan)?,
+                _ => simulated::refuse_what_needs_a_drive(&plan)?,
+            }
+            for device in devices {
+                simulated::refuse_files_on_several(&plan, &device.file)?;
             }
             Ok(plan)
         });
@@ -347,6 +350,8 @@ pub(super) fn collections(runs: &[SweepRun], results: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::super::space::{axis, points};
     use super::*;
     use crate::cli::{self, Command};
@@ -450,6 +455,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_before_anything_runs() {
+        let scratch = Scratch::new("sweep-several");
+        let two = scratch.join("two.yaml");
+        let one = std::fs::read_to_string("config/devices/slow-vmfs.yaml").unwrap();
+        std::fs::write(&two, one + "drives: 2\n").unwrap();
+        let two = format!("--device={}", two.display());
         for (flags, vary, why) in [
             (&["--users=5"][..], "users=6", "--num-users is given and varied"),
             (&["--output=a.json"], "users=6", "--output can't be used in a sweep"),
@@ -465,6 +475,7 @@ mod tests {
                 "users=6",
                 "--cache-dir has no effect in a simulated",
             ),
+            (&[two.as_str()], "layout=native,vllm", "--layout vllm works with one drive"),
             (&[DEVICES, "--trials=2"], "seed=1,2", "can't be combined on described drives"),
         ] {
             let text = told(asked(flags, &[vary]));
