@@ -104,10 +104,14 @@ fn print_engine(out: &mut dyn Write, banner: &Banner<'_>) -> std::io::Result<()>
         depth,
         banner.buffer_bytes >> 20,
     )?;
+    let durability = match plan.layout_plan {
+        // Its engine decides.
+        Some(_) => String::new(),
+        None => format!("durability {}, ", plan.durability.name()),
+    };
     writeln!(
         out,
-        "            durability {}, verify {}, preallocate {}{}{}",
-        plan.durability.name(),
+        "            {durability}verify {}, preallocate {}{}{}",
         plan.verify.name(),
         plan.preallocate.name(),
         if plan.iopoll { ", completions polled" } else { "" },

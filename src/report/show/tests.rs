@@ -1,4 +1,4 @@
-use ringfall_config::Traffic;
+use ringfall_config::{Plan, Traffic};
 use ringfall_core::error::{ErrorKind, IoError, Operation};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::{DriveMetrics, Histogram};
@@ -8,6 +8,8 @@ use ringfall_model::facts::{DriveAccount, DriveOutcome, TimelineSecond};
 use ringfall_model::testing::{busy, drive_answer, judged, nothing};
 use ringfall_model::{Code, Document, RunResult, Warning, warnings_of};
 use ringfall_workloads::contract::Class;
+use ringfall_workloads::layout::{EngineLayout, LayoutOptions, LayoutPlan};
+use ringfall_workloads::model::built_in;
 use ringfall_workloads::source::read_validation;
 
 use super::*;
@@ -28,6 +30,33 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+fn banner(plan: &Plan, place: &str) -> String {
+    let banner = Banner {
+        plan,
+        directory: place.into(),
+        below: place.into(),
+        storage_bytes: 0,
+        buffer_bytes: 0,
+        token_bytes: 0,
+        gpu: None,
+        shortages: &[],
+        reclaimed_bytes: 0,
+    };
+    let mut shown = Vec::new();
+    print_banner(&mut shown, Style { colour: false }, &banner).unwrap();
+    String::from_utf8(shown).unwrap()
+}
+
+/// "durability flush" was said of layouts whose engines flush nothing.
+#[test]
+fn the_banner_leaves_durability_to_an_engine_s_layout() {
+    let mut plan = busy().plan;
+    assert!(banner(&plan, "/d").contains("  durability flush, verify"));
+    let (spec, options) = (built_in("tiny-1b").unwrap(), LayoutOptions::of(EngineLayout::Vllm));
+    plan.layout_plan = Some(LayoutPlan::new(options, "tiny-1b", &spec, 1, 512).unwrap());
+    assert!(!banner(&plan, "/d").contains("durability"));
+}
+
 #[test]
 fn names_in_the_banner_and_the_summary_are_not_obeyed() {
     let hostile = "\u{1b}[31mx\n\u{9b}2J\u{202e}\r";
@@ -44,20 +73,7 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
         flag_to_try: Some(hostile.into()),
     });
     let style = Style { colour: false };
-    let mut shown = (summary(style, &result) + &short(&result)).into_bytes();
-    let banner = Banner {
-        plan: &result.plan,
-        directory: hostile.into(),
-        below: hostile.into(),
-        storage_bytes: 0,
-        buffer_bytes: 0,
-        token_bytes: 0,
-        gpu: None,
-        shortages: &[],
-        reclaimed_bytes: 0,
-    };
-    print_banner(&mut shown, style, &banner).unwrap();
-    let shown = String::from_utf8(shown).unwrap();
+    let shown = summary(style, &result) + &short(&result) + &banner(&result.plan, hostile);
     assert!(shown.matches("\\u{1b}[31mx").count() >= 6, "{shown}");
     assert!(!shown.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{shown:?}");
 }
