@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Document;
 use super::merge::{Inputs, Merge};
 use super::rank::RankReport;
+use super::requests::QuantileMs;
 use crate::figures::given::row;
 
 row! {
@@ -75,9 +76,10 @@ pub struct RankRow of (document, rank): (&Document, &RankReport) {
     pub storage_read_p95_ms: Option<f64> = storage_p95_ms(document, "storage_read_p95_ms"),
     /// 95th percentile of the time to write an entry to storage, ms; null without writes.
     pub storage_write_p95_ms: Option<f64> = storage_p95_ms(document, "storage_write_p95_ms"),
-    /// 95th percentile of the time of a request from intended arrival to end, ms; null when none
-    /// finished.
-    pub end_to_end_p95_ms: Option<f64> = end_to_end_p95_ms(document),
+    /// 95th percentile of the time of a request from intended arrival to end, of all requests,
+    /// finished or not; null without requests.
+    #[serde(default)]
+    pub request_p95: Option<QuantileMs> = request_p95(document),
     /// Bytes that the rank moved to and from storage, divided by the mean of all ranks; null if
     /// none moved any.
     pub share_of_mean: Option<f64>,
@@ -170,8 +172,8 @@ fn storage_p95_ms(document: &Document, key: &str) -> Option<f64> {
     document.summary.cache_stats.latencies_ms.get(key)
 }
 
-fn end_to_end_p95_ms(document: &Document) -> Option<f64> {
-    document.latency_of(|summary| &summary.end_to_end_latency_ms)?.p95.known()
+fn request_p95(document: &Document) -> Option<QuantileMs> {
+    document.ringfall.requests.as_ref()?.all.p95.clone()
 }
 
 /// Reason for which a run ended early; none where it did not.

@@ -24,10 +24,26 @@ pub fn ranks_table(merged: &MergedReport) -> Table {
         .number("entry read P95, ms", figure, |row| row.storage_read_p95_ms)
         .only(Medium::Page)
         .number("entry write P95, ms", figure, |row| row.storage_write_p95_ms)
-        .number("request P95, ms", figure, |row| row.end_to_end_p95_ms)
+        .count("request P95, ms", |row| row.request_p95.as_ref().map(|p95| p95.told(figure)))
         .text("ended early", |row| row.failure.as_deref().unwrap_or("no"))
         .only(Medium::Terminal)
         .number("of mean", |share| format!("{:.0} %", share * 100.0), |row| row.share_of_mean)
         .marked(|row| if stragglers.contains(&row.rank) { Mark::Bad } else { Mark::Plain })
         .done()
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_model::document::{QuantileMs, RankRow};
+
+    use super::*;
+
+    /// A rank that had finished few of its requests had the P95 of those few.
+    #[test]
+    fn a_p95_that_unfinished_requests_decide_is_a_bound() {
+        let decided = QuantileMs { estimate_ms: Some(7.0), at_least_ms: 60.0, at_most_ms: None };
+        let ranks = vec![RankRow { request_p95: Some(decided), ..RankRow::default() }];
+        let page = ranks_table(&MergedReport { ranks, ..MergedReport::default() }).page();
+        assert!(page.contains("≥ 60"), "{page}");
+    }
 }
