@@ -15,11 +15,12 @@ use ringfall_engine::device::{CacheDir, is_block_device};
 use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
-use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, takes_direct_io};
+use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, human_apart, takes_direct_io};
 use ringfall_model::facts::Roofline;
 use ringfall_model::write_json;
 use ringfall_report::show::{LAYOUTS_VERSION, LayoutsReport, layouts_list, layouts_page};
 use ringfall_running::layouts::{LayoutBench, LayoutError, OBJECT_BYTES_MAX};
+use ringfall_running::store::METADATA_SLACK_BYTES;
 use ringfall_workloads::layout::{
     EngineLayout, LayoutOption, LayoutOptions, LayoutPlan, LayoutWork,
 };
@@ -170,15 +171,27 @@ fn check_place(place: &Path) -> Result<(), InputError> {
 
 /// Refuses more space than is free, when what a comparison that was killed left there is deleted.
 fn check_room(args: &LayoutsCompareArgs) -> Result<()> {
-    let place = &args.cache_dir;
-    CacheDir::reclaim_in(place)?;
-    let space_bytes = (args.space.0 * GIB as f64) as u64;
-    match free_bytes(place) {
-        Some(free) if space_bytes > free => {
-            refuse!("--space {}: {} has {} free", human(space_bytes), place.display(), human(free))
-        }
-        _ => Ok(()),
+    CacheDir::reclaim_in(&args.cache_dir)?;
+    match free_bytes(&args.cache_dir).and_then(|free_bytes| lacking(args, free_bytes)) {
+        Some(what) => refuse!("{what}"),
+        None => Ok(()),
     }
+}
+
+/// What is too little where so much is free; none where it is enough for the layouts and for the
+/// search for the drive's limits.
+fn lacking(args: &LayoutsCompareArgs, free_bytes: u64) -> Option<String> {
+    let bytes = |gib: f64| (gib * GIB as f64) as u64;
+    let needed_bytes = bytes(args.space.0.max(LIMITS_GIB.0)).saturating_add(METADATA_SLACK_BYTES);
+    (free_bytes < needed_bytes).then(|| {
+        let (free, needed) = human_apart(free_bytes, needed_bytes);
+        format!(
+            "--space {}: {} has {free} free, and the comparison needs {needed}: free space there, \
+             or give --cache-dir another directory",
+            human(bytes(args.space.0)),
+            args.cache_dir.display()
+        )
+    })
 }
 
 /// Name of the model, and the layouts to compare for it.
@@ -335,4 +348,34 @@ fn limits_args(args: &LayoutsCompareArgs) -> Result<SaturateArgs, InputError> {
     };
     let cache_dir = Some(Places(vec![args.cache_dir.clone()]));
     Ok(SaturateArgs { cache_dir, quiet: args.quiet, json: is_json(args), ..found })
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::units::MIB;
+
+    use super::*;
+
+    /// The search for the drive's limits refused 500 MiB of 510, and 90 MiB of 140, in its own
+    /// words: by the --size-gb that nobody had typed.
+    #[test]
+    fn space_that_is_not_there_is_refused_by_what_was_typed() {
+        for (space, free_mib, needed) in [
+            ("500MiB", 510, Some("516.0 MiB")),
+            ("500MiB", 516, None),
+            ("90MiB", 140, Some("144.0 MiB")),
+            ("90MiB", 144, None),
+        ] {
+            let words = ["layouts", "compare", "--cache-dir=/d", "--space", space];
+            let typed = crate::commands::command_of(words.map(str::to_owned)).unwrap();
+            let Some(Command::Layouts(LayoutsArgs { command: Some(typed) })) = typed else {
+                panic!("{typed:?}")
+            };
+            let LayoutsCommand::Compare(args) = typed else { panic!("{typed:?}") };
+            let told = lacking(&args, free_mib * MIB);
+            assert_eq!(told.is_some(), needed.is_some(), "{told:?}");
+            let is_told = |needed| told.as_ref().is_some_and(|told| told.contains(needed));
+            assert!(needed.is_none_or(is_told), "{told:?}");
+        }
+    }
 }

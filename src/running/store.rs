@@ -27,6 +27,7 @@ use ringfall_model::facts::{FileCounts, ObjectCounts};
 use crate::layouts::{TierFiles, TierLayout};
 #[cfg(feature = "objects")]
 use crate::objects::{ObjectError, OpenError, TierObjects};
+pub use found::METADATA_SLACK_BYTES;
 use found::{
     Capacity, capacity, divide, find_device, find_directory, heed_file_limit, refuse_twice,
     share_file_systems,

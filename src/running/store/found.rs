@@ -20,7 +20,7 @@ use crate::layouts::{TierFiles, TierLayout};
 /// Part of the free space that `--storage-capacity-gb 0` takes.
 const AUTO_CAPACITY_PERCENT: u64 = 95;
 /// Space left for the file system's own metadata: extents, journal.
-const METADATA_SLACK_BYTES: u64 = 16 * MIB;
+pub const METADATA_SLACK_BYTES: u64 = 16 * MIB;
 
 /// Capacity available to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
