@@ -32,7 +32,6 @@ pub(crate) fn library_called(name: &str, scratch: &Scratch, source: &Path) -> Pa
     directory
 }
 
-/// The stand-in for a driver.
 pub(crate) fn fake_driver(scratch: &Scratch) -> PathBuf {
     library(scratch, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fake_cuda.c"))
 }

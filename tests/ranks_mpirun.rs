@@ -64,7 +64,6 @@ fn pid_of(mpirun: u32, rank: u32) -> Option<Pid> {
     })
 }
 
-/// Bytes that a rank has read from storage.
 fn read_bytes(mpirun: u32, rank: u32) -> u64 {
     let Some(pid) = pid_of(mpirun, rank) else { return 0 };
     let io = std::fs::read_to_string(format!("/proc/{}/io", pid.as_raw_nonzero()));

@@ -127,9 +127,6 @@ impl Running<'_> {
     }
 
     /// Tells it, and all that it started, to end in order.
-    ///
-    /// # Errors
-    /// The kernel refuses the signal.
     pub(super) fn interrupt(&self) -> Result<()> {
         self.signal(Signal::TERM)
     }
@@ -145,9 +142,6 @@ impl Running<'_> {
 
     /// Tells a job to end that takes far longer than expected, which the sentence returned says,
     /// and kills it where it does not.
-    ///
-    /// # Errors
-    /// The kernel refuses the signal.
     pub(super) fn end_if_late(&mut self) -> Result<Option<String>> {
         let (seconds, Limits { factor, more_s, end_s }) = (self.seconds(), self.batch.limits);
         let job = &self.batch.jobs[self.place];

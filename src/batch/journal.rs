@@ -28,7 +28,6 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Plan that a resumed batch must agree with.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// Version of ringfall.
     pub(super) version: String,
     /// The command: `sweep`.
     pub(super) what: String,
@@ -45,7 +44,6 @@ impl Plan {
         }
     }
 
-    /// Differences from the plan that was begun, a sentence each.
     fn differences(&self, begun: &Plan) -> Vec<String> {
         let mut found = Vec::new();
         if self.what != begun.what {

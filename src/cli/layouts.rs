@@ -164,7 +164,6 @@ fn latencies(text: &str) -> Result<LatencySpread, String> {
         .ok_or_else(|| "give a time up to 60s, such as 5ms, or p50=1ms,p99=20ms".to_owned())
 }
 
-/// Names of the layouts.
 fn layouts() -> PossibleValuesParser {
     EngineLayout::ALL.map(EngineLayout::name).into()
 }

@@ -47,7 +47,6 @@ impl Answer {
 
 /// Work that is done, as its interruption is spoken of.
 pub(in crate::commands) struct Work {
-    /// Its name in a sentence.
     pub(in crate::commands) name: &'static str,
     /// Results that its early end has, a part of a sentence.
     pub(in crate::commands) keeps: &'static str,

@@ -9,9 +9,6 @@ use super::write_out;
 use crate::cli::{Cli, CompletionsArgs};
 
 /// Prints the script of one shell.
-///
-/// # Errors
-/// It can't be written.
 pub fn run(args: &CompletionsArgs) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ringfall", &mut script);

@@ -118,7 +118,6 @@ pub(super) fn merge_files(
     Ok(Merged { document, page })
 }
 
-/// A hash of what is written to it.
 struct Content(DefaultHasher);
 
 impl Write for Content {

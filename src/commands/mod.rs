@@ -166,9 +166,6 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// Writes one form of `what`, where it was asked for.
-///
-/// # Errors
-/// The file can't be written.
 fn write_form(
     path: Option<&Path>,
     what: &str,
@@ -200,9 +197,6 @@ fn is_full(error: &std::io::Error) -> bool {
 }
 
 /// Writes the result of a command as JSON, where a file was asked for.
-///
-/// # Errors
-/// The file can't be written.
 fn write_result(result: &impl Serialize, output: Option<&Path>) -> anyhow::Result<()> {
     write_form(output, "the result", |path| write_json(result, path))
 }
@@ -228,7 +222,6 @@ fn show(
     Ok(())
 }
 
-/// Writes a page to that stream.
 pub(crate) fn write_out(stream: Stream, page: &str) -> anyhow::Result<Exit> {
     outlet::write_page(stream, page).with_context(|| stream.name())?;
     Ok(Exit::Done)

@@ -140,7 +140,6 @@ fn in_bytes(sizes_gib: &[f64]) -> Vec<u64> {
     sizes
 }
 
-/// A trace that was read to its end.
 struct ReadTrace {
     figures: TraceFigures,
     files: Vec<String>,

@@ -61,9 +61,6 @@ impl Spot {
     }
 
     /// Whether a plain file is there, or nothing.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn is_for_file(&self) -> Result<bool> {
         let found = self.directory.stat_of(&self.name)?;
         Ok(!self.is_descriptor && found.is_none_or(|stat| kind(&stat) == FileType::RegularFile))
@@ -77,9 +74,6 @@ impl Spot {
     }
 
     /// Begins a file in its directory.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn begin(&self) -> Result<Draft<'_>> {
         Draft::begin(&self.directory)
     }
@@ -91,9 +85,6 @@ impl Spot {
     }
 
     /// Writes that many bytes to a file that is gone again at once.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn try_to_hold(&self, bytes: usize) -> Result<()> {
         if let Some(stat) = self.directory.stat_of(&self.name)?
             && kind(&stat) == FileType::Directory
@@ -104,9 +95,6 @@ impl Spot {
     }
 
     /// Opens what is there and is no plain file, to write. Never waits.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn open_other(&self) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         // The kernel's own links of a process's descriptors are nobody's to replace.
@@ -116,9 +104,6 @@ impl Spot {
 
     /// Writes a file in place of what is there, whole or not at all, without making it durable: one
     /// that is written anew every second needs no sync, which would disturb the drive each time.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn replace_unsynced(&self, bytes: &[u8]) -> Result<()> {
         let draft = self.begin()?;
         draft.file().write_all(bytes)?;
@@ -163,9 +148,6 @@ pub fn begin(path: &Path) -> Result<File> {
 }
 
 /// Begins a new file that grows under its name, in place of what has it there.
-///
-/// # Errors
-/// Errors of the system.
 pub fn begin_in(directory: &HeldDirectory, name: impl AsRef<OsStr>) -> Result<File> {
     let name = name.as_ref();
     directory.remove_if_there(name)?;
@@ -181,10 +163,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins one.
-    ///
-    /// # Errors
-    /// Errors of the system.
+    /// Begins a file that has no name yet, or a hidden one.
     pub fn begin(directory: &'a HeldDirectory) -> Result<Draft<'a>> {
         if let Some(file) = directory.create_unnamed()? {
             return Ok(Draft { directory, file, name: None });
@@ -210,9 +189,6 @@ impl<'a> Draft<'a> {
 
     /// Makes it durable and gives it that name, in place of what has it. From a file of this user's
     /// it takes the permissions, too.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn publish(self, name: impl AsRef<OsStr>) -> Result<()> {
         let name = name.as_ref();
         self.take_mode(name)?;

@@ -47,7 +47,6 @@ impl Topology {
         Topology { nodes: nodes.collect() }
     }
 
-    /// The node that a core belongs to.
     fn node_of(&self, core: usize) -> Option<u32> {
         self.nodes.iter().find(|(_, cores)| cores.contains(&core)).map(|(number, _)| *number)
     }

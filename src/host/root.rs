@@ -52,7 +52,6 @@ impl Root {
         Some(self.page(path)?.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// A file of one number.
     pub(super) fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.text(path)?.parse().ok()
     }

@@ -17,17 +17,11 @@ pub fn write_text(document: &impl Serialize, out: &mut dyn Write) -> std::io::Re
 }
 
 /// Writes the document to `path` as [`ringfall_host::write_output`] does.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn write_json(document: &impl Serialize, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, &line_of(document)?)
 }
 
 /// Writes the document to `path` as [`ringfall_host::write_output_unsynced`] does.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn write_json_unsynced(document: &impl Serialize, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output_unsynced(path, &line_of(document)?)
 }

@@ -18,7 +18,6 @@ const LESS_FOR_STORAGE: &str = "a larger --cpu-mem-gb, a smaller --model or a fa
 pub(crate) struct Bound<'a> {
     /// Smallest number of users that was too many.
     pub broke: &'a QosBreak,
-    /// The step in which it broke.
     step: Option<&'a StepResult>,
     /// Whether its requests' latencies are those of a backlog, of earlier steps or its own.
     has_backlog: bool,

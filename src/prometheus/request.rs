@@ -4,7 +4,6 @@ use super::text::TextFormat;
 
 /// Longest head of a request, bytes: Prometheus sends a tenth of it.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
-/// Path of the metrics.
 const PATH: &str = "/metrics";
 
 /// Request for the metrics, or something else that was sent in its place.

@@ -88,7 +88,6 @@ pub struct Seen<'a> {
     pub look: &'a RunLook,
 }
 
-/// Writes a number for each tier.
 fn by_tier(to: &mut Samples<'_>, number: impl Fn(Tier) -> u64) {
     for tier in Tier::ALL {
         to.number(&[label("tier", tier.name())], number(tier));

@@ -247,7 +247,6 @@ fn an_answer_is_confirmed_as_its_verdict_says() {
     assert_eq!(confirmed(0, 2, 1.0), 1.0);
 }
 
-/// All texts of a document, at any depth, that have this key.
 fn texts<'a>(document: &'a Value, key: &str) -> Vec<&'a str> {
     match document {
         Value::Object(map) => {

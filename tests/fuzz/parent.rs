@@ -45,7 +45,6 @@ impl Plan {
     }
 }
 
-/// A process that reads.
 struct Reading {
     child: Child,
     socket: UnixStream,

@@ -22,7 +22,6 @@ pub enum Turn {
 pub(crate) struct PastTurn {
     /// The user's request that wrote it.
     pub(crate) number: u64,
-    /// Tokens of its entry.
     pub(crate) tokens: u32,
 }
 

@@ -29,7 +29,6 @@ impl Library {
 /// Result of a step of ingestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ingested {
-    /// A document is whole.
     pub(crate) document: bool,
     /// One was let go for it.
     pub(crate) evicted: bool,

@@ -18,7 +18,6 @@ pub(crate) fn turn(user: u64, request: u64) -> Key {
     key(1, user, request)
 }
 
-/// A shared system prompt.
 pub(crate) fn system_prompt(index: u32) -> Key {
     key(2, u64::from(index), 0)
 }
@@ -28,7 +27,6 @@ pub(crate) fn population(user: u64, index: u32) -> Key {
     key(3, user, u64::from(index))
 }
 
-/// A chunk of a document.
 pub(crate) fn chunk(document: u32, chunk: u32) -> Key {
     key(4, u64::from(document), u64::from(chunk))
 }

@@ -8,7 +8,6 @@ use rand::RngExt;
 use crate::config::{RagDistribution, WorkloadConfig};
 use crate::rng::{StreamPurpose, stream};
 
-/// Tokens of document `document`.
 pub(crate) fn document_tokens(config: &WorkloadConfig, seed: u64, document: u32) -> u32 {
     let [low, high] = config.rag_document_tokens();
     stream(seed, StreamPurpose::Document, u64::from(document)).random_range(low..=high)
@@ -24,7 +23,6 @@ pub(crate) fn documents(config: &WorkloadConfig) -> Range<u32> {
     evicted..config.rag_documents
 }
 
-/// Tokens of each chunk of a document.
 pub(crate) fn chunks(config: &WorkloadConfig, seed: u64, document: u32) -> Vec<u32> {
     let (all, full) = (document_tokens(config, seed, document), config.rag_chunk_tokens());
     let mut chunks = vec![full; (all / full) as usize];

@@ -180,17 +180,11 @@ impl HeldDirectory {
     }
 
     /// Kind, owner and mode of the directory itself.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
     /// File that has that name here, or none; a link is not followed.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn stat_of(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
         stat_at(&self.fd, name.as_ref())
     }
@@ -249,9 +243,6 @@ impl HeldDirectory {
 
     /// Makes a file without a name, which is gone when it is closed; nothing where the file system
     /// makes none.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn create_unnamed(&self) -> io::Result<Option<File>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.fd, ".", flags, FILE_MODE) {
@@ -345,9 +336,6 @@ impl HeldDirectory {
     }
 
     /// Gives a file here another name, also in place of what has that name.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from.as_ref(), &self.fd, to.as_ref())?)
     }
@@ -361,9 +349,6 @@ impl HeldDirectory {
     }
 
     /// Removes what has that name, as [`HeldDirectory::remove`] does, if anything has it.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn remove_if_there(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         match self.remove(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -390,18 +375,12 @@ impl HeldDirectory {
     }
 
     /// Opens the directory itself to read: to list, lock or sync it.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn to_read(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?.into())
     }
 
     /// Names of all that is in it, in no order.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn names_in(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(self.to_read()?)? {
@@ -468,9 +447,6 @@ impl HeldDirectory {
     }
 
     /// Makes the names in it durable, where this user may read it and its file system can.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn sync(&self) -> io::Result<()> {
         let synced = self.to_read().and_then(|directory| directory.sync_all());
         match synced {

@@ -170,9 +170,6 @@ impl Debug for Helper {
 
 impl Ground {
     /// Starts a thread of that name. It does not keep `space` alive.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn thread(name: &str, space: Weak<dyn Space>) -> Result<Ground, SetupError> {
         let (jobs, inbox) = flume::unbounded::<Job>();
         let work = move || {

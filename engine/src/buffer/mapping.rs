@@ -90,9 +90,6 @@ impl Mapping {
     }
 
     /// Gives a range its memory now, zeroed, rather than at its first touch.
-    ///
-    /// # Errors
-    /// When there is not so much memory.
     pub fn populate(&self, offset: usize, length: usize) -> Result<(), SetupError> {
         let start = self.range_ptr(offset, length);
         if self.is_closed {

@@ -62,7 +62,6 @@ impl Lent {
         fits.then_some(Lent { from, offset, length })
     }
 
-    /// Copies it to the beginning of `target`.
     pub(super) fn copy_to(&self, target: &mut [u8]) {
         let target = &mut target[..self.length];
         self.from.show(self.offset, self.length, &mut |bytes| target.copy_from_slice(bytes));

@@ -31,9 +31,6 @@ pub struct Buffer {
 
 impl BufferPool {
     /// `count` buffers of `buffer_bytes` (a multiple of 4 KiB).
-    ///
-    /// # Errors
-    /// When there is no memory.
     pub fn new(buffer_bytes: usize, count: u32) -> Result<BufferPool, SetupError> {
         assert!(buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096) && count > 0);
         let mapping = Mapping::new(buffer_bytes * count as usize, true)?;

@@ -25,7 +25,6 @@ const FROM_DRIVE: i32 = -3;
 const PASS_THROUGH: [u8; 3] = [0x85, 4 << 1, 1 << 3 | 1 << 2 | 2];
 /// Bit of its second byte for commands with fields of 48 bits.
 const EXTENDED: u8 = 1;
-/// Bytes of an answer.
 const PAGE_BYTES: usize = 512;
 /// Byte of IDENTIFY DEVICE data at which word 84 begins, which is valid where its upper 2 bits are
 /// 01b, and the bit of its lower byte for General Purpose Logging.

@@ -116,7 +116,6 @@ impl DataFile {
         self.file.as_raw_fd()
     }
 
-    /// The open data file.
     pub(super) fn open_file(&self) -> &File {
         &self.file
     }

@@ -28,7 +28,6 @@ pub(super) fn identify_controller(file: &File) -> Result<[u8; IDENTIFY_BYTES], P
 /// Properties of a namespace that I/O depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
-    /// Blocks of the namespace.
     blocks: u64,
     /// Size of one as a power of two, bytes.
     block_shift: u8,
@@ -72,7 +71,6 @@ impl Identity {
         }
     }
 
-    /// Its size, bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.blocks.checked_shl(self.block_shift.into()).unwrap_or(0)
     }

@@ -47,7 +47,6 @@ impl MadeDirectory {
         self.identity.record(&format!("{KEY}{} ", self.name), BORN_KEY)
     }
 
-    /// Removes it with all that is in it.
     pub(super) fn remove(&self, parent: &HeldDirectory) -> io::Result<()> {
         self.inside.clear_counted(&self.removed)?;
         parent.remove_directory(&self.name)

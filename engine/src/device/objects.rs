@@ -98,7 +98,6 @@ struct Taken {
     end_block: u64,
 }
 
-/// The entries of a device.
 #[derive(Debug, Default)]
 struct Entries {
     /// By their numbers.
@@ -168,7 +167,6 @@ impl ObjectSpace {
         entry
     }
 
-    /// The entry that begins at that block.
     fn entry_at(&self, start_block: u64) -> Option<u64> {
         let entries = self.entries();
         let entry = entries.extents.get(&start_block)?.entry;
@@ -200,7 +198,6 @@ impl ObjectSpace {
         }
     }
 
-    /// Bytes of the objects that are there.
     #[cfg(test)]
     fn stored_bytes(&self) -> u64 {
         let blocks = |stored: &Stored| stored.objects.values().sum::<u64>();

@@ -8,7 +8,6 @@ use crate::device::{CacheDir, DataFile, Preallocate};
 use crate::error::SetupError;
 use crate::units::BLOCK_BYTES;
 
-/// Where to.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// A directory, for a file that the engine makes.
@@ -17,7 +16,6 @@ pub(super) enum Place {
     File(Arc<DataFile>),
 }
 
-/// A drive to store on.
 #[derive(Clone, Debug)]
 pub(super) struct Drive {
     /// Where; none for whoever brings the devices along.
@@ -26,7 +24,6 @@ pub(super) struct Drive {
     pub(super) bytes: Option<u64>,
 }
 
-/// An open place.
 pub(super) struct Opened {
     pub(super) file: Arc<DataFile>,
     /// The directory that it was made in; none for a file of the caller's.

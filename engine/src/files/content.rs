@@ -14,7 +14,6 @@ pub struct Marks {
     file: u64,
 }
 
-/// Part of a mark, and where in a buffer it is.
 struct MarkPart {
     mark: [u8; MARK_BYTES as usize],
     /// The part begins there in the mark.

@@ -60,7 +60,6 @@ pub(super) struct Course {
     is_open: bool,
     /// File that the script has made and not renamed.
     made: Option<Arc<str>>,
-    /// Cause of the first failure.
     failure: Option<FaultCause>,
 }
 

@@ -144,7 +144,6 @@ impl FileOutcome {
         self.steps[kind as usize].record(latency_ns);
     }
 
-    /// Counts a step that failed.
     pub(super) fn count_fault(&mut self, step: StepKind, cause: FaultCause, path: &Arc<str>) {
         self.count_faults(FileFault { step, cause, count: 1, first_path: Arc::clone(path) });
     }

@@ -59,7 +59,6 @@ fn load(workers: FileWorkers) -> FileLoad {
     FileLoad { workers, in_flight: 2, largest_bytes: 64 << 10, seed: 7 }
 }
 
-/// One request, with a tile for each script.
 fn request(scripts: Vec<FileScript>) -> FileRequest {
     let tile = |script| FileTile { scripts: vec![script] };
     FileRequest { tiles: scripts.into_iter().map(tile).collect() }

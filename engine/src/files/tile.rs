@@ -14,7 +14,6 @@ use crate::ring::PathOp;
 /// A request under way, seen by whoever does its tiles.
 struct Flight {
     began: Nanos,
-    /// Tiles that have not ended.
     tiles: AtomicUsize,
     has_failed: AtomicBool,
     was_stopped: AtomicBool,

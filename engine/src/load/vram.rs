@@ -455,7 +455,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The error of an I/O of that lane.
     fn failed(&self, lane: u32, result: i32) -> LoadError {
         let offset_bytes = self.lanes[lane as usize].0;
         io_failure(self.file, self.kind(), offset_bytes, self.plan.io_bytes, result)

@@ -55,7 +55,6 @@ struct Flight {
     file: Arc<File>,
     io: ChunkIo,
     pushed: Nanos,
-    /// Pieces not completed.
     pieces: u32,
     failed: Option<i32>,
 }

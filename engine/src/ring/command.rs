@@ -39,7 +39,6 @@ pub struct CommandTarget {
 /// A part of an I/O that is one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Piece {
-    /// Where on the device, bytes.
     offset_bytes: u64,
     length_bytes: u32,
     /// Where in the I/O's memory.

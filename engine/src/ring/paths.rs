@@ -209,7 +209,6 @@ impl PathRing {
 }
 
 impl Lane {
-    /// The entry for an operation.
     fn entry(
         &mut self,
         directory: types::Fd,

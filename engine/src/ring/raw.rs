@@ -174,7 +174,6 @@ impl<D: Dialect> RawRing<D> {
         }
     }
 
-    /// Hands over what is queued.
     pub(super) fn hand_over(&mut self, begins: impl FnMut(u64)) {
         self.enter(Purpose::HandOver, begins);
     }

@@ -19,7 +19,6 @@ impl ArrivingKeys {
         !keys.is_empty() && keys.find(key.hash64(), |&other| other == key).is_some()
     }
 
-    /// Adds a key that is not in it.
     pub(super) fn insert(&self, key: EntryKey) {
         debug_assert!(!self.contains(key), "one write of a key at a time");
         self.keys.borrow_mut().insert_unique(key.hash64(), key, |key| key.hash64());
@@ -32,7 +31,6 @@ impl ArrivingKeys {
         found.expect("a key that arrives was noted").remove();
     }
 
-    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.keys.borrow().len()
     }

@@ -52,9 +52,7 @@ pub enum Content {
     Hollow(Hollow),
 }
 
-/// Parts of a data path.
 pub(super) struct DataPathConfig {
-    /// The storage device.
     pub(super) device: Rc<dyn Device>,
     /// The jobs of the GPU tier; none where there is no such tier. Before the buffers, which its
     /// jobs may be reading when it is dropped.
@@ -112,7 +110,6 @@ pub(super) struct TransferDone {
     pub ended: Option<Nanos>,
 }
 
-/// Description of a transfer.
 pub(super) struct TransferSpec<'a> {
     pub direction: Direction,
     pub content: NamedContent,
@@ -206,7 +203,6 @@ impl InFlightTable {
     }
 }
 
-/// One transfer in progress.
 pub(super) struct Transfer<'a> {
     pub(super) path: &'a DataPath,
     pub(super) spec: &'a TransferSpec<'a>,

@@ -17,7 +17,6 @@ use crate::ring::{IoKind, IoRequest};
 /// sets aside, and few enough that a run does not hammer a dead device.
 const FAILURES_MAX: u32 = 32;
 
-/// State of one drive.
 pub(super) struct DriveState {
     id: DriveId,
     flush_running: Cell<bool>,
@@ -51,7 +50,6 @@ impl DriveState {
 }
 
 impl DataPath {
-    /// All drives.
     pub(super) fn all_drives(&self) -> DriveSet {
         let mut drives = DriveSet::default();
         self.drives.iter().for_each(|drive| drives.insert(drive.id));

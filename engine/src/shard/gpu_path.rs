@@ -235,7 +235,6 @@ impl GpuTransfer {
 }
 
 impl Begun {
-    /// The range of its entry.
     fn range(&self) -> Range {
         Range {
             offset_bytes: self.first_block * BLOCK_BYTES,

@@ -42,7 +42,6 @@ impl HollowMemory {
         Rc::clone(&self.busy)
     }
 
-    /// Copies an entry.
     pub(super) async fn copy(&self, bytes: u64) {
         let copying = Nanos::from_ns_f64(bytes as f64 / self.bytes_per_s * SECOND.as_ns_f64());
         let now = self.time.now();

@@ -111,7 +111,6 @@ impl EngineShared {
     }
 }
 
-/// Where the bytes of an entry are.
 #[derive(Clone)]
 pub(crate) enum EntryData {
     /// On storage, by its extents; or nowhere, when entries have no bytes.

@@ -455,7 +455,6 @@ impl Shard {
         ContentName { seed: self.seed, key, version }
     }
 
-    /// Content of an entry of `bytes`.
     #[inline]
     pub(super) fn named_content(&self, key: EntryKey, version: u32, bytes: u64) -> NamedContent {
         NamedContent::new(self.content_name(key, version), bytes, &self.shape)

@@ -43,7 +43,6 @@ impl<T> Slab<T> {
         place.take()
     }
 
-    /// All values.
     pub(super) fn into_values(self) -> impl Iterator<Item = T> {
         self.places.into_iter().filter_map(|(_, value)| value)
     }

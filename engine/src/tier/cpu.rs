@@ -74,9 +74,6 @@ impl CpuPool {
 
     /// Address space for a tier of `capacity_bytes`, all of which [`CpuPool::populate`] gives
     /// memory.
-    ///
-    /// # Errors
-    /// When there is not so much.
     pub fn new(capacity_bytes: u64) -> Result<Arc<CpuPool>, SetupError> {
         CpuPool::growing(capacity_bytes, u64::MAX, None, None)
     }
@@ -129,9 +126,6 @@ impl CpuPool {
 
     /// Touches part `part` of `parts` of what is to have memory at first, and makes its chunks
     /// available. Each part once, by the thread whose NUMA node is to hold it.
-    ///
-    /// # Errors
-    /// When there is not so much memory.
     pub fn populate(&self, part: u16, parts: u16) -> Result<(), SetupError> {
         self.nodes.add_this_thread();
         let first = u64::from(self.first_chunks);

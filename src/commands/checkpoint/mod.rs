@@ -50,7 +50,6 @@ pub fn run(args: &CheckpointArgs) -> Result<Exit> {
     }
 }
 
-/// All that each of them needs.
 struct Session<'a> {
     stream: &'a StreamArgs,
     interrupt: Interrupt,

@@ -12,7 +12,6 @@ use ringfall_running::checkpoint::ObjectTarget;
 use super::failed;
 use crate::cli::StreamArgs;
 
-/// An open target.
 pub(super) enum AnyTarget {
     /// A directory.
     File(FileTarget),

@@ -16,7 +16,6 @@ const RATES_SHOWN: usize = 10;
 /// Bad blocks that are shown.
 const BAD_SHOWN: usize = 5;
 
-/// The page of a result, 80 columns.
 pub(super) fn page(result: &CheckpointResult) -> String {
     let mut page = String::new();
     let files = if result.shared_file { "one file" } else { "a file for each rank" };

@@ -26,7 +26,6 @@ pub(super) enum Expanded {
 }
 
 impl Expanded {
-    /// All of the files.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         let (results, trials) = match self {
             Expanded::Results(files) => (files.as_slice(), [].as_slice()),

@@ -70,7 +70,6 @@ fn tell_others(own: &RunArgs, error: &anyhow::Error, delay_s: u64, interrupt: &I
     }
 }
 
-/// Arguments and place of this rank's own run.
 pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place) {
     let (outputs, caches) = (&args.rank_output_base, &args.rank_cache_base);
     let place = Place::of(rank, outputs, caches, args.seed_base, unix_s);

@@ -11,9 +11,6 @@ use crate::cli::ShimArgs;
 use crate::commands::{TEXT_WIDTH, print};
 
 /// Writes the shim and says how the harness is given it.
-///
-/// # Errors
-/// It can't be written.
 pub(super) fn run(args: &ShimArgs) -> Result<Exit> {
     let ringfall = match &args.ringfall {
         Some(path) => path.clone(),

@@ -66,7 +66,6 @@ pub(super) fn write_results(plan: &Plan, document: &Document) -> Result<()> {
     json.and(sheet).and(page).and(job)
 }
 
-/// Writes the run as a fio job.
 pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> std::io::Result<()> {
     let nothing = || "; the run did no I/O that fio could repeat\n".to_owned();
     write_output(path, fio_job(document).unwrap_or_else(nothing).as_bytes())

@@ -75,7 +75,6 @@ pub(super) struct Teller<'a> {
     giving_space: Option<Nanos>,
     pub(super) prepared: Prepared,
     trace: Option<Result<BlockTrace, String>>,
-    /// Figures of the block trace.
     pub(super) block_trace: Option<Result<BlockTraceFigures, String>>,
     pub(super) machine: Machine,
     /// The store's drives, as far as they are known when it is open.
@@ -223,19 +222,16 @@ impl<'a> Teller<'a> {
         BlockCounters::together(&all?)
     }
 
-    /// The disks, each once.
     fn disks(&self) -> Vec<&DeviceFacts> {
         let disks = self.drives.iter().filter_map(|drive| drive.device.as_ref());
         distinct_by(disks, |one, other| one.numbers == other.numbers)
     }
 
-    /// Their names.
     pub(super) fn disk_names(&self) -> Option<String> {
         let names: Vec<&str> = self.disks().iter().map(|disk| &disk.name[..]).collect();
         (!names.is_empty()).then(|| names.join("+"))
     }
 
-    /// Outcome of each drive.
     pub(super) fn drive_outcomes(&self, outcome: &RunOutcome) -> Vec<DriveOutcome> {
         let topology = Topology::of_machine();
         let drives = self.drives.iter().enumerate().map(|(index, drive)| {

@@ -80,7 +80,6 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     Ok(interrupt.exit_or(Exit::Done))
 }
 
-/// Plan of the sweep.
 fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     let mut wrong = out_of_bounds(args);
     let given = args.sweep.object_sizes.as_ref();

@@ -32,7 +32,6 @@ const REAL_START_S: f64 = 2.0;
 const SIMULATED_START_S: f64 = 0.1;
 const SIMULATED_IO_S: f64 = 3e-6;
 
-/// One run of the sweep.
 #[derive(Clone, Debug)]
 pub(super) struct SweepRun {
     /// Varied settings with their values in this run.
@@ -41,7 +40,6 @@ pub(super) struct SweepRun {
     pub(super) device: Option<usize>,
     /// From 1.
     pub(super) trial: u32,
-    /// Job that runs it.
     pub(super) job: Job,
 }
 
@@ -49,7 +47,6 @@ pub(super) struct SweepRun {
 pub(super) struct Described {
     /// The file, as typed.
     pub(super) path: PathBuf,
-    /// Content of the file.
     pub(super) file: DeviceFile,
     /// A name that no other has, fit for a directory.
     pub(super) label: String,

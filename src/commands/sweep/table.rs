@@ -18,7 +18,6 @@ const RATES: [(&str, &str); 3] = [
     ("storage_read_bandwidth_gib_per_s", "read GiB/s"),
     ("storage_write_bandwidth_gib_per_s", "write GiB/s"),
 ];
-/// Widths of the columns of figures.
 const FIGURE_WIDTHS: [usize; 7] = [8, 10, 11, 7, 8, 8, 11];
 
 /// Columns before the figures, and the widths of all.

@@ -44,10 +44,8 @@ impl Changed {
     }
 }
 
-/// One recorded command.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Recorded {
-    /// Its key in the metadata.
     pub(super) key: String,
     pub(super) option: u32,
     pub(super) trial: u32,

@@ -80,7 +80,6 @@ struct Beside {
 struct Finder {
     /// Real paths and what was given for them.
     roots: Vec<(PathBuf, PathBuf)>,
-    /// The audit so far.
     audit: Audit,
 }
 
@@ -105,7 +104,6 @@ impl Finder {
         Some(made)
     }
 
-    /// A path as it was given.
     fn shown(&self, path: &Path) -> PathBuf {
         let given = self.roots.iter().find_map(|(root, given)| {
             let rest = path.strip_prefix(root).ok()?;

@@ -13,13 +13,10 @@ use crate::iostat::{BytesPerS, Reading, TimedSum};
 /// reading most generous to the result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Iostat {
-    /// The file, as it is shown.
     pub(super) file: PathBuf,
-    /// The names of its devices.
     pub(super) devices: String,
     /// The highest rates of one report.
     pub(super) peak_bytes_per_s: BytesPerS,
-    /// Sum of the reports, if they have a time.
     pub(super) counted: Option<TimedSum>,
 }
 
@@ -39,7 +36,6 @@ impl Iostat {
     }
 }
 
-/// Files of one trial.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     pub(super) ranks: BTreeMap<u32, Rank>,
@@ -108,7 +104,6 @@ impl Leaf {
         Some((published.file.as_path(), published.options.get(&group.option?)?))
     }
 
-    /// Recorded command of any trial of an option.
     pub(super) fn any_command(&self, option: Option<u32>) -> Option<&Recorded> {
         let commands = &self.metadata.as_ref()?.commands;
         commands.iter().find(|command| Some(command.option) == option)

@@ -75,7 +75,6 @@ impl Log {
         }
     }
 
-    /// When this file was saved.
     pub(super) fn saved_at(&self, file: &Path) -> Option<i64> {
         self.saved.get(&key(file)).copied()
     }
@@ -97,7 +96,6 @@ pub(super) fn time_of_name(file: &Path) -> Option<i64> {
     seconds(DateTime::strptime("kvcache_results_%Y%m%d_%H%M%S", name).ok()?)
 }
 
-/// The last time in a text.
 fn last_time(text: &str) -> Option<i64> {
     text.as_bytes().windows(STAMP_LENGTH).rev().find_map(parsed)
 }

@@ -30,7 +30,6 @@ pub(super) struct Figure {
 /// A figure, if the file has it.
 pub(super) type Known = Option<Figure>;
 
-/// The value of a figure.
 pub(super) fn value(figure: Known) -> Option<f64> {
     figure.map(|figure| figure.value)
 }
@@ -61,7 +60,6 @@ pub(super) struct Counted {
 /// The figures of one rank file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rank {
-    /// The file, as it is shown.
     pub(super) file: PathBuf,
     pub(super) index: u32,
     pub(super) requests: Known,

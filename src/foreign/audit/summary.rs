@@ -12,7 +12,6 @@ use super::json::{number, read};
 pub(super) struct PublishedOption(Value);
 
 impl PublishedOption {
-    /// A number by its key within the option.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         number(self.0.get(key)?)
     }
@@ -37,10 +36,8 @@ impl PublishedOption {
 /// Trials of an option that are believed; the harness makes three.
 const TRIALS_MAX: u64 = 1000;
 
-/// A summary.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Published {
-    /// The file, as it is shown.
     pub(super) file: PathBuf,
     pub(super) options: BTreeMap<u32, PublishedOption>,
     pub(super) host_count: Option<f64>,

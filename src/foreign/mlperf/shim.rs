@@ -64,9 +64,6 @@ pub struct Written {
 /// Writes the shim into `directory`, which is made where it is missing. Each rank is given `flags`
 /// before what the harness gives it. Scripts of an earlier one
 /// are replaced; a configuration file that is there stays.
-///
-/// # Errors
-/// [`ShimError`].
 pub fn write(directory: &Path, ringfall: &Path, flags: &[String]) -> Result<Written, ShimError> {
     if !ringfall.is_absolute() {
         return Err(ShimError::NotAbsolute(ringfall.to_owned()));

@@ -62,9 +62,6 @@ impl Owner {
 }
 
 /// Makes the directory of a new run, named by the time.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn new_run(runs: &Path, unix_s: u64) -> std::io::Result<PathBuf> {
     HeldDirectory::make(runs)?;
     let mut attempt = 0;
@@ -83,9 +80,6 @@ pub fn new_run(runs: &Path, unix_s: u64) -> std::io::Result<PathBuf> {
 }
 
 /// The newest run that has been begun and has no summary yet.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn unfinished_run(runs: &Path) -> std::io::Result<Option<PathBuf>> {
     let is_unfinished = |run: &PathBuf| run.join(STATE).is_dir() && !run.join(SUMMARY).exists();
     Ok(paths_in(runs)?.into_iter().filter(is_unfinished).max())

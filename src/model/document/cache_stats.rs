@@ -249,7 +249,6 @@ impl TierLatencies {
         self.0.values_mut().for_each(|ms| *ms = 0.0);
     }
 
-    /// The keys that there are.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

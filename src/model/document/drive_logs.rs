@@ -7,7 +7,6 @@ use crate::RunResult;
 use crate::facts::{DriveAccount, DriveAnswer, DriveOutcome, metrics_by_drive};
 use crate::figures::given::row;
 
-/// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 
 row! {

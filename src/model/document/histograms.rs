@@ -141,7 +141,6 @@ impl Merge for EncodedHistograms {
 pub struct Histograms(BTreeMap<String, Histogram>);
 
 impl Histograms {
-    /// Those of a run.
     pub(super) fn of(result: &RunResult) -> Histograms {
         let (engine, requests) = (&result.engine, &result.requests);
         let mut all = BTreeMap::new();

@@ -5,7 +5,6 @@ use ringfall_core::key::Tier;
 
 use super::latency::PERCENTILES;
 
-/// One of the keys.
 #[derive(Clone, Copy)]
 pub(super) struct LatencyKey {
     pub tier: Tier,
@@ -60,7 +59,6 @@ pub(super) fn all() -> impl Iterator<Item = LatencyKey> {
 }
 
 impl LatencyKey {
-    /// The key itself.
     pub(super) fn name(self) -> String {
         let (tier, part) = (self.tier.name(), self.part.names().0);
         format!("{tier}_{}_{part}{}_ms", self.direction, self.percentile)
@@ -74,7 +72,6 @@ impl LatencyKey {
 
 #[cfg(any(test, feature = "testing"))]
 impl LatencyKey {
-    /// Description of the key in the schema.
     pub(super) fn description(self) -> String {
         let tier = match self.tier {
             Tier::Gpu => "the GPU tier",

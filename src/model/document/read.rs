@@ -146,9 +146,6 @@ impl ResultFile {
 
 /// The JSON files of a directory that may hold results, in the order of their names: not hidden
 /// ones, and not those that `is_other` knows by their names.
-///
-/// # Errors
-/// The directory can't be read.
 pub fn json_files(
     directory: &Path,
     is_other: fn(&str) -> bool,
@@ -157,9 +154,6 @@ pub fn json_files(
 }
 
 /// The files of a directory whose names are wanted, in their order, without the hidden ones.
-///
-/// # Errors
-/// The directory can't be read.
 pub fn files(
     directory: &Path,
     is_wanted: impl Fn(&str) -> bool,

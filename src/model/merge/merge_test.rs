@@ -7,7 +7,6 @@ use super::*;
 use crate::metrics::{METRICS, WALL_CLOCK};
 use crate::testing::{file, run, to_json};
 
-/// The merged result as it is written.
 fn written(inputs: &[ResultFile]) -> Value {
     serde_json::to_value(merge(inputs, &[], &["ringfall".into()]).unwrap()).unwrap()
 }

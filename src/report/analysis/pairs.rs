@@ -149,7 +149,6 @@ impl Pair {
     }
 }
 
-/// Place of the metric among all of them.
 fn place(metric: &Metric) -> Option<usize> {
     METRICS.iter().position(|known| known.key == metric.key)
 }

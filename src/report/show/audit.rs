@@ -131,7 +131,6 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Bounds on a rate.
 fn range(rate: Rate) -> String {
     let [least, most] = [rate.at_least_gib_per_s, rate.at_most_gib_per_s];
     match (least.map(number), most.map(number)) {
@@ -142,7 +141,6 @@ fn range(rate: Rate) -> String {
     }
 }
 
-/// Bounds on an overstatement.
 fn percents(bounds: (Option<f64>, Option<f64>)) -> String {
     // −0.0 of rounding is 0.
     let shown = |share: f64| format!("{:.1}", share.max(0.0) * 100.0);

@@ -33,7 +33,6 @@ pub fn discovery_page(found: &Discovery) -> String {
     page + &end
 }
 
-/// A row with its head.
 fn row(page: &mut String, head: &str, text: &str) {
     wrapped(page, &format!("{head:<9}"), text);
 }

@@ -11,7 +11,6 @@ use super::terminal::Summary;
 const NOTE_MAX: usize = 160;
 
 impl Summary<'_> {
-    /// Writes the summary in short.
     pub(super) fn in_short(&mut self) {
         self.heading("; --details prints every figure");
         self.limit();

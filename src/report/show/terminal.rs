@@ -128,10 +128,7 @@ fn print_content(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the banner.
-///
-/// # Errors
-/// Returns the error of the writer.
+/// Writes what is run, before it begins.
 pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> std::io::Result<()> {
     let plan = banner.plan;
     let title = format!("ringfall {}", env!("CARGO_PKG_VERSION"));
@@ -192,10 +189,7 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     out.flush()
 }
 
-/// Writes the summary.
-///
-/// # Errors
-/// Returns the error of the writer.
+/// Writes what a run came to, after it.
 pub fn print_summary(
     out: &mut dyn Write,
     style: Style,
@@ -275,7 +269,6 @@ pub(super) struct Summary<'a> {
 
 /// Ways to write something.
 impl Summary<'_> {
-    /// Writes a line as it is.
     pub(super) fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
@@ -304,13 +297,11 @@ impl Summary<'_> {
         lines[1..].iter().for_each(|line| self.line(line));
     }
 
-    /// Text in the colour of a warning.
     pub(super) fn warn(&self, text: &str) -> String {
         self.style.warn(text)
     }
 }
 
-/// Parts of the summary.
 impl Summary<'_> {
     /// Writes everything (`--details`).
     fn in_full(&mut self) {
@@ -557,7 +548,6 @@ impl Summary<'_> {
         }
     }
 
-    /// Writes the warnings.
     pub(super) fn warnings(&mut self) {
         for Warning { text: sentence, flag_to_try, .. } in &self.result.warnings {
             let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));

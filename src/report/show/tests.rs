@@ -14,7 +14,6 @@ use ringfall_workloads::source::read_validation;
 
 use super::*;
 
-/// The whole summary.
 fn summary(style: Style, result: &RunResult) -> String {
     let mut result = result.clone();
     result.plan.details = true;

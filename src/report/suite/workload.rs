@@ -139,7 +139,6 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// The flag as words of a command.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.flag).chain(self.value.as_deref())
     }

@@ -225,7 +225,6 @@ fn no_room(target: &str, room: u64, wanted: u64) -> String {
     format!("{target} has room for {room}, {lacking} less than the checkpoint needs")
 }
 
-/// Stores a manifest.
 fn put<T: Target>(
     target: &T,
     prefix: &str,

@@ -140,7 +140,6 @@ impl FileTarget {
         Ok((self.directory.below(Path::new(parent), makes)?, name))
     }
 
-    /// Opens the file of that name.
     fn opened(&self, name: &str, flags: OFlags) -> std::io::Result<File> {
         let (directory, name) = self.place(name, false)?;
         directory.open_to_read(name, flags)

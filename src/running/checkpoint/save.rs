@@ -73,7 +73,6 @@ impl StreamSettings {
         })
     }
 
-    /// The pool of a thread of that number.
     pub(super) fn pool_of(&self, thread: u32) -> Result<ChunkPool, TargetError> {
         self.pool(self.buffers_of(thread))
     }

@@ -120,7 +120,6 @@ struct Beside<'scope> {
     thread: ScopedJoinHandle<'scope, Result<Saved, StreamError>>,
 }
 
-/// The prefix of a slot.
 fn prefix(slot: usize) -> String {
     format!("slot-{slot}/")
 }

@@ -22,7 +22,6 @@ const CHUNK_BYTES: u64 = 1 << 20;
 pub const PACKED_UNIT_BYTES: usize = 64 << 10;
 /// As the reference's analysis of its data, and as fast as storage compresses in passing.
 const ZSTD_LEVEL: i32 = 1;
-/// Values of a byte.
 const BYTE_VALUES: usize = 256;
 
 /// Settings of an analysis.
@@ -121,7 +120,6 @@ impl Counts {
 
 /// A piece of an item, which one thread reads at once.
 struct Piece {
-    /// Number of the item.
     item: usize,
     offset: u64,
     length: usize,
@@ -130,7 +128,6 @@ struct Piece {
 /// Pieces that are to be read, with their numbers.
 type Pieces<'a> = Box<dyn Iterator<Item = (u64, Piece)> + Send + 'a>;
 
-/// The pieces of all items in order.
 fn pieces(items: &[Item], chunk_bytes: u64) -> Pieces<'_> {
     let of_item = move |(item, bytes): (usize, u64)| {
         (0..bytes.div_ceil(chunk_bytes)).map(move |index| {

@@ -52,7 +52,6 @@ impl Ledger {
         self.serving.set(serving - 1);
     }
 
-    /// A request is done.
     pub(super) fn done(&self, request: RequestId) {
         self.abandon();
         self.ended.set(self.ended.get() + 1);
@@ -83,7 +82,6 @@ impl Ledger {
         self.operations.set(self.operations.get() + 1);
     }
 
-    /// It ended.
     pub(super) fn end_operation(&self) {
         let operations = self.operations.get();
         assert!(operations > self.ingesting.get(), "an operation ended that had not begun");
@@ -96,7 +94,6 @@ impl Ledger {
         self.ingesting.set(self.ingesting.get() + 1);
     }
 
-    /// It ended.
     pub(super) fn end_ingest(&self) {
         let (operations, ingesting) = (self.operations.get(), self.ingesting.get());
         assert!(ingesting > 0, "the write of a document ended that had not begun");

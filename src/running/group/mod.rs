@@ -114,7 +114,6 @@ struct Shared {
 #[derive(Debug, Default)]
 struct View {
     own: State,
-    /// It goes.
     is_leaving: bool,
     /// When all begin, `CLOCK_MONOTONIC`.
     begins: Option<Nanos>,
@@ -275,9 +274,6 @@ impl Group {
     }
 
     /// Waits until rank 0 has said something of a topic.
-    ///
-    /// # Errors
-    /// Why the run can't go on.
     pub fn hear_first<T: DeserializeOwned>(
         &self,
         topic: Topic,
@@ -287,9 +283,6 @@ impl Group {
     }
 
     /// Rank 0 waits until all others have said something of a topic; in the order of the ranks.
-    ///
-    /// # Errors
-    /// Why the run can't go on.
     pub fn gather<T: DeserializeOwned>(
         &self,
         topic: Topic,

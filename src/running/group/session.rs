@@ -15,7 +15,6 @@ use super::{Board, Group, Party};
 pub struct Session {
     party: Party,
     place: Place,
-    /// Meetings so far.
     meetings: Cell<u32>,
 }
 

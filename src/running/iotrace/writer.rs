@@ -52,9 +52,6 @@ struct Inner {
 impl TraceWriter {
     /// Begins the file; compressed if its name ends in `.zst`. Times count from `epoch_s`, seconds
     /// since 1970.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub fn create(path: &Path, epoch_s: u64) -> io::Result<TraceWriter> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, ringfall_host::files::begin(path)?);
         let is_compressed = path.extension().is_some_and(|ending| ending == "zst");

@@ -37,7 +37,6 @@ use crate::threads::{locked, on_threads};
 
 /// Length of the writes that make files before the replay, bytes.
 const SETUP_BYTES: u64 = 4 << 20;
-/// Threads that make them.
 const SETUP_THREADS: usize = 4;
 /// Gaps below this are added up until they are worth a sleep, which takes longer than it is told.
 const SLEEP_MIN_NS: i64 = 50_000;
@@ -261,7 +260,6 @@ impl Shared<'_> {
     }
 }
 
-/// Operations of one kind.
 #[derive(Clone, Default)]
 struct KindCounts {
     bytes: u64,

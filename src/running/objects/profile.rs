@@ -13,7 +13,6 @@ use ringfall_host::read_text;
 pub struct Profile {
     /// Access key, secret, and the token of temporary credentials.
     pub(super) keys: Option<(String, String, Option<String>)>,
-    /// Region.
     pub(super) region: Option<String>,
     /// Address of the server.
     pub(super) endpoint: Option<String>,

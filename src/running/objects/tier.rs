@@ -34,9 +34,6 @@ impl std::fmt::Debug for TierObjects {
 impl TierObjects {
     /// Opens the prefix; an object below it, if there is one. While the store has not answered,
     /// `goes_on` says whether to go on.
-    ///
-    /// # Errors
-    /// [`OpenError`].
     pub fn open(
         url: &ObjectUrl,
         options: &ObjectOptions,

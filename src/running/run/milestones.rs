@@ -44,7 +44,6 @@ pub(super) fn opened(settings: &RunSettings, store: &Store, facts: &[ShardFacts]
     }
 }
 
-/// A phase is over.
 pub(super) fn phase_over(phase: Phase, lasted: Nanos, status: &ShardStatus) {
     let ShardStatus { requests, errors, ended, populated, in_flight, .. } = status;
     let completed = requests.completed;

@@ -34,7 +34,6 @@ pub(super) struct OverRanks {
     has_news: bool,
 }
 
-/// One second of a rank.
 #[derive(Clone, Serialize, Deserialize)]
 struct Second {
     /// The decision that was in effect throughout it; an older one than the newest if that was
@@ -82,12 +81,10 @@ impl OverRanks {
         }
     }
 
-    /// Users of this rank.
     pub(super) fn users(&self) -> u32 {
         share(self.told.users, self.group.rank(), self.group.size())
     }
 
-    /// A second of this rank is over.
     pub(super) fn add(&mut self, index: u64, sample: Sample<LatencySet>) {
         let in_effect = self.in_effect.iter().rev().find(|(from, _)| *from <= index);
         let decision = in_effect.map_or(0, |&(_, decision)| decision);

@@ -48,7 +48,6 @@ struct RealRun<'a> {
     refusal: Option<FleetError>,
 }
 
-/// Stage of the run.
 enum Stage<'a> {
     /// Nothing is open.
     Given(Given<'a>),

@@ -44,7 +44,6 @@ pub(super) struct Scaling {
     users: Vec<u32>,
 }
 
-/// Who decides.
 enum Decider {
     /// This process, for itself.
     Alone(Box<Judge>),
@@ -136,7 +135,6 @@ pub(super) struct Seconds {
     has_storage: bool,
     /// By second of the window; removed once taken.
     requests: BTreeMap<u64, Sample<LatencySet>>,
-    /// Seconds that each shard has reported.
     reported: Vec<u64>,
     /// Requests that waited to be served, and that were served, when each shard reported last.
     open: Vec<(u64, u32)>,

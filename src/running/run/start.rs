@@ -40,7 +40,6 @@ impl Start {
     }
 }
 
-/// A start that is awaited.
 pub(super) struct Awaited {
     start: Start,
     /// When the load begins, once that is known.

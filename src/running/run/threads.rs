@@ -44,7 +44,6 @@ pub(super) struct Threads<'a> {
     shards: Vec<Shard>,
     timeline: Timeline,
     scaling: Option<Scaling>,
-    /// The autoscaler has its answer.
     has_answer: bool,
     feed: Option<Feed>,
     /// Users there are now; none when requests come from a trace.

@@ -82,7 +82,6 @@ pub(super) struct Reached {
     pub latency: Histogram,
 }
 
-/// A load that is watched.
 struct Watched<'a> {
     load: Load,
     plan: &'a LoadPlan,

@@ -66,9 +66,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const RAMP_SHARE: u32 = 5;
 
 /// Sweeps, and removes what it wrote, also when it fails.
-///
-/// # Errors
-/// [`ObjectSweepError`].
 pub fn sweep(
     objects: &Objects,
     plan: &ObjectSweep,

@@ -40,9 +40,6 @@ impl Shared {
 
 impl Feed {
     /// Starts reading; the receivers are the shards', in order.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn start(
         rows: RowReader,
         shards: u16,

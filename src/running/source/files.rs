@@ -71,7 +71,6 @@ fn opened(path: &Path, reading: &Reading) -> Result<Box<dyn Read + Send>, String
 pub(super) struct Stamps(Vec<(PathBuf, Metadata)>);
 
 impl Stamps {
-    /// Looks at them.
     pub(super) fn look(paths: &[PathBuf]) -> Stamps {
         let found = paths.iter().filter_map(|path| Some((path.clone(), path.metadata().ok()?)));
         Stamps(found.filter(|(_, metadata)| metadata.is_file()).collect())

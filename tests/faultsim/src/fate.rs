@@ -42,7 +42,6 @@ pub(super) enum What {
     ShardIsStuck(u16, Nanos),
 }
 
-/// An incident.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incident {
     pub(super) phase: Phase,

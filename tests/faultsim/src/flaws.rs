@@ -115,7 +115,6 @@ impl FlawCounts {
 const READ_ERRNOS: [i32; 3] = [libc::EIO, libc::ENODATA, libc::ETIMEDOUT];
 const WRITE_ERRNOS: [i32; 3] = [libc::EIO, libc::ENOSPC, libc::EREMOTEIO];
 
-/// The medium, and its flaws.
 pub(super) struct FlawedMedium {
     content: Vec<u8>,
     /// Content of a drive without flaws. Damage is a difference from it: a write that went

@@ -10,9 +10,7 @@ use crate::fate::{Fate, What};
 #[derive(Default)]
 pub(super) struct Diary {
     orders: Vec<(Nanos, Order)>,
-    /// Interruptions, and the phases that they came in.
     interruptions: Vec<(Nanos, Phase)>,
-    /// Incidents, by the phase that they came in.
     incidents: Vec<(Phase, What)>,
     /// Failures that the run was told of and cannot survive.
     failures: Vec<(Nanos, String)>,
@@ -50,7 +48,6 @@ impl Diary {
         self.failures.push((at, sentence.to_owned()));
     }
 
-    /// The shards were looked at.
     pub(super) fn look(&mut self) {
         self.looks += u64::from(!self.interruptions.is_empty());
     }

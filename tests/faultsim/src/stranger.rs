@@ -14,17 +14,14 @@ use ringfall_running::run::World;
 
 use crate::scenario::{Scenario, time_within};
 
-/// Keys of one of them.
 const KEYS: u128 = 4;
 /// Theirs, and nobody else's.
 const KEY_SPACE: u128 = 0xee << 120;
 /// Between two operations of one.
 const PAUSE_MIN: Nanos = Nanos::from_us(10);
 const PAUSE_MAX: Nanos = Nanos::from_ms(5);
-/// At once.
 const STRANGERS_MAX: usize = 8;
 
-/// All of them.
 pub(super) struct Strangers {
     rng: Xoshiro256PlusPlus,
     come_so_far: u128,
@@ -70,7 +67,6 @@ impl Strangers {
         self.running.push(world.runtime.spawn(Box::pin(stranger.live())));
     }
 
-    /// One of them is dropped where it is.
     pub(super) fn cancel_one(&mut self, world: &World) {
         self.running.retain(|task| world.runtime.is_running(*task));
         if self.running.is_empty() {

@@ -171,7 +171,6 @@ struct Faulty<'a> {
     failure: Option<String>,
     /// Shards from which nothing is expected any more.
     lost: Vec<bool>,
-    /// Which of the incidents have happened.
     has_happened: Vec<bool>,
     /// Shards whose population is not written.
     unpopulated: Rc<RefCell<Vec<bool>>>,
@@ -507,7 +506,6 @@ impl Faulty<'_> {
         Ok(())
     }
 
-    /// After each step.
     fn count_step(&mut self) -> Result<(), String> {
         self.steps += 1;
         if let Some(way) = &self.way {

@@ -100,7 +100,6 @@ impl LayoutOptions {
         self.value(option) == Some(1)
     }
 
-    /// A number that the layout has, or 1.
     pub(super) fn number(&self, option: LayoutOption) -> u64 {
         self.value(option).unwrap_or(1)
     }

@@ -427,7 +427,6 @@ impl LayoutPlan {
         name.map(Arc::from)
     }
 
-    /// Stores an object.
     pub(super) fn stored(&self, object: &KvObject) -> ObjectScript {
         let KvObject { path, offset_bytes: offset, bytes, .. } = object;
         let (path, offset, bytes) = (Arc::clone(path), *offset, *bytes);

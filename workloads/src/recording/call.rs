@@ -25,12 +25,10 @@ pub(super) struct Call<'a> {
     pub(super) thread: u32,
     /// When it began, ns since 1970.
     pub(super) begin_ns: u64,
-    /// Duration of the call, ns.
     pub(super) took_ns: u64,
     /// Number of lines of other calls between its halves.
     pub(super) lines_between: u64,
     pub(super) name: &'a str,
-    /// Arguments as they are written.
     pub(super) arguments: Vec<&'a str>,
     pub(super) answer: Answer<'a>,
 }
@@ -56,7 +54,6 @@ pub(super) enum Told<'a> {
 struct Half {
     begin_ns: u64,
     text: String,
-    /// Number of its line.
     line: u64,
 }
 
@@ -91,7 +88,6 @@ impl Halves {
         Some(half)
     }
 
-    /// Reads a line.
     pub(super) fn read<'a>(&'a mut self, line: &'a str) -> Result<Told<'a>, String> {
         let Some((thread, rest)) = thread(line) else { return Ok(Told::Nothing) };
         let (time_ns, rest) = time(rest)?;

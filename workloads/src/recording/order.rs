@@ -149,7 +149,6 @@ impl Order {
     }
 }
 
-/// Lane of each thread.
 fn lanes(operations: &[RecordedOperation]) -> Result<BTreeMap<u32, u32>, Error> {
     // By thread, in the order of their first operations: when they are over.
     let (mut order, mut spans) = (Vec::new(), BTreeMap::new());
@@ -185,7 +184,6 @@ fn lanes(operations: &[RecordedOperation]) -> Result<BTreeMap<u32, u32>, Error> 
     Ok(found)
 }
 
-/// Things that an operation uses.
 fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
     let parent = |name: u32| part.parents[name as usize];
     let of_name = |name: u32, by: Use| {

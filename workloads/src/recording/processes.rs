@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 /// Processes among which that of an unknown thread is searched, the latest ones.
 const SEARCHED_MAX: usize = 256;
 
-/// Descriptor of a process.
 #[derive(Clone, Copy, Debug)]
 struct Descriptor {
     /// Open file that it leads to.
@@ -27,7 +26,6 @@ struct Process {
     is_guess: bool,
 }
 
-/// Processes and their threads.
 #[derive(Default)]
 pub(super) struct Processes {
     /// Process, and index in the order of appearance, of each thread that is alive.
@@ -98,7 +96,6 @@ impl Processes {
         self.add_thread(child, process);
     }
 
-    /// Copy of a process, of one thread.
     fn copy(&mut self, process: usize) -> usize {
         let copy = Process { threads: 1, ..self.processes[process].clone() };
         self.descriptors += copy.files.len();
@@ -181,7 +178,6 @@ impl Processes {
         *references == 0
     }
 
-    /// A new open file.
     pub(super) fn new_file(&mut self) -> u32 {
         self.references.push(0);
         // As many as there are operations at most.

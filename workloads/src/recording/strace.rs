@@ -53,7 +53,6 @@ pub struct Recording {
     pub(super) operations: Vec<RecordedOperation>,
     /// Paths from the root, by number.
     pub(super) names: Vec<Arc<str>>,
-    /// Name of each handle.
     pub(super) handles: Vec<u32>,
     /// Calls that are not done again, by name of the call and of the files, if there are any.
     pub(super) left_out: BTreeMap<(&'static str, [Option<u32>; 2]), LeftOutCalls>,
@@ -635,7 +634,6 @@ impl Strace {
         Ok(())
     }
 
-    /// Closes what a call has closed besides.
     fn close_by(&mut self, call: &Call<'_>, handle: Option<u32>) {
         if let Some(handle) = handle {
             let thread = self.processes.index_of(call.thread);

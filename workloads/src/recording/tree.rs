@@ -39,7 +39,6 @@ impl Names {
         }
     }
 
-    /// Adds a path that is not among them.
     pub(super) fn add(&mut self, path: &str) -> u32 {
         let parts = path.split('/').map(|text| self.text(text)).collect();
         self.parts.push(parts);
@@ -166,7 +165,6 @@ impl Ranges {
         self.bytes += end - begin;
     }
 
-    /// Whether all of that range is in them.
     fn cover(&self, begin: u64, end: u64) -> bool {
         self.ends.range(..=begin).next_back().is_some_and(|(_, &other_end)| other_end >= end)
     }
@@ -176,7 +174,6 @@ impl Ranges {
     }
 }
 
-/// Open file as it was opened.
 #[derive(Clone, Copy, Default)]
 struct Opened {
     /// None for a directory.
@@ -188,7 +185,6 @@ struct Opened {
 pub(super) struct Tree {
     pub(super) names: Names,
     entries: BTreeMap<Place, Entry>,
-    /// Directories, first that of all.
     directories: Vec<Directory>,
     files: Vec<File>,
     opened: Vec<Opened>,

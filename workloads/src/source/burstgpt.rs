@@ -185,7 +185,6 @@ impl Fields {
         Ok(field.trim_ascii())
     }
 
-    /// The number in this column.
     pub(super) fn number(&self, name: &str, column: usize) -> Result<f64, String> {
         let field = self.named(name, column)?;
         let text = std::str::from_utf8(field).ok();
@@ -193,7 +192,6 @@ impl Fields {
             .ok_or_else(|| format!("{name} is {}, not a number", shown(field)))
     }
 
-    /// The number of tokens in this column.
     pub(super) fn tokens(&self, name: &str, column: usize) -> Result<u32, String> {
         whole_tokens(name, self.number(name, column)?)
     }

@@ -19,7 +19,6 @@ const UNUSABLE_BYTES_MAX: u64 = 1 << 30;
 /// Byte order mark that spreadsheets and editors begin a file of UTF-8 with.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A reader, line by line.
 pub(crate) struct Lines<R> {
     reader: R,
     line_bytes_max: usize,
@@ -159,7 +158,6 @@ impl Unusable {
     }
 }
 
-/// Why a line is no row, and the line.
 pub(crate) fn unread(line: &[u8], why: &str) -> String {
     format!("{why}; the line is {}", shown(line))
 }

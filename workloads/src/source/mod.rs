@@ -208,7 +208,6 @@ fn not_more_blocks(
     }
 }
 
-/// Seconds as ns.
 fn seconds_as_ns(name: &str, value: f64) -> Result<u64, String> {
     match (0.0..=ROW_SECONDS_MAX).contains(&value) {
         true => Ok((value * 1e9) as u64),

@@ -221,7 +221,6 @@ pub enum SetupError {
     },
 }
 
-/// Paths as a sentence lists them.
 fn listed(paths: &[PathBuf]) -> String {
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     paths.join(" and ")

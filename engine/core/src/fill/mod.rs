@@ -30,7 +30,6 @@ use crate::named;
 use crate::units::BLOCK_BYTES;
 use xoshiro::NameHash;
 
-/// Bytes of a block, as a length.
 const BLOCK_LENGTH: usize = BLOCK_BYTES as usize;
 
 /// A block's bytes.

@@ -150,7 +150,6 @@ impl NamedContent {
         !self.is_repeating && self.kept_bytes == BLOCK_LENGTH
     }
 
-    /// The block whose content a block has.
     fn source_block(&self, block: u64) -> u64 {
         let (unit, place) = (block / UNIT_BLOCKS, block % UNIT_BLOCKS);
         unit % self.unique_units * UNIT_BLOCKS + place

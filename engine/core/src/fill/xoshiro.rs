@@ -134,7 +134,6 @@ pub(super) fn block_head(hash: NameHash, block: u64) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Fills blocks numbered from `first_block`.
 pub(super) fn fill_blocks(blocks: &mut [Block], hash: NameHash, first_block: u64) {
     for (block, number) in blocks.iter_mut().zip(first_block..) {
         let mut lanes = Lanes::new(hash, number);

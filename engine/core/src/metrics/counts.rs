@@ -40,7 +40,6 @@ macro_rules! counters {
                 $(self.$field += other.$field;)+
             }
 
-            /// Each of them, to be counted.
             #[cfg(test)]
             pub(super) fn each_mut(&mut self) -> Vec<&mut u64> {
                 vec![$(&mut self.$field),+]

@@ -19,7 +19,6 @@ const OCTAVES: usize = (HIGHEST_NS.ilog2() - UNIT_BITS - OCTAVE_BITS + 2) as usi
 #[cfg(test)]
 pub(super) const BYTES_MAX: usize = OCTAVES * OCTAVE * size_of::<u64>();
 
-/// The counters.
 #[derive(Clone, Default)]
 pub(super) struct Octaves {
     octaves: [Option<Box<[u64; OCTAVE]>>; OCTAVES],

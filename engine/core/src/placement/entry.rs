@@ -128,7 +128,6 @@ impl<D> Table<D> {
         found.expect("a live entry is in the index").remove();
     }
 
-    /// Whether the entry is on a list.
     pub(super) fn is_listed(&self, id: EntryId) -> bool {
         self.links[id.0 as usize].attached()
     }

@@ -103,7 +103,6 @@ impl ExtentListBuilder {
         }
     }
 
-    /// Extents so far.
     pub(super) fn len(&self) -> usize {
         self.first.iter().flatten().count() + self.rest.len()
     }

@@ -54,7 +54,6 @@ impl LruList {
         self.count
     }
 
-    /// The oldest node.
     pub(super) fn oldest(&self) -> Option<u32> {
         (self.oldest != NIL).then_some(self.oldest)
     }

@@ -76,7 +76,6 @@ impl StoragePool {
         pool
     }
 
-    /// All that it was to have.
     pub(super) fn wanted_blocks(&self) -> u64 {
         self.full_segments * self.segment_blocks + self.short_blocks
     }
@@ -107,7 +106,6 @@ impl StoragePool {
         self.limit_blocks.store(self.grown_blocks.load(SeqCst), SeqCst);
     }
 
-    /// Blocks that have space.
     pub(super) fn grown_blocks(&self) -> u64 {
         self.grown_blocks.load(SeqCst)
     }

@@ -218,7 +218,6 @@ impl SharedBudgets {
         self.pools.iter().map(StoragePool::available_blocks).sum()
     }
 
-    /// Blocks of a segment.
     pub(super) fn segment_blocks(&self) -> u64 {
         self.pools[0].segment_blocks()
     }

@@ -11,7 +11,6 @@ mod time;
 use super::finding::{AuditSettings, Finding, Input, Kind, Level};
 use super::leaf::{Group, Leaf};
 
-/// All findings of a run.
 pub(super) fn of_run(leaf: &Leaf, settings: &AuditSettings) -> Vec<Finding> {
     let mut found = Vec::new();
     for group in &leaf.groups {
@@ -42,7 +41,6 @@ pub(super) fn of_run(leaf: &Leaf, settings: &AuditSettings) -> Vec<Finding> {
     found
 }
 
-/// A finding about a group, to be filled in.
 fn about(leaf: &Leaf, group: Option<&Group>, kind: Kind, level: Level) -> Finding {
     Finding {
         kind,
@@ -82,7 +80,6 @@ fn places(count: usize) -> String {
     }
 }
 
-/// A share as a percentage.
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

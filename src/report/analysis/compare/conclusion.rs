@@ -10,7 +10,6 @@ use super::cautions::{Bearing, Caution, HITS_DIFFER};
 use super::own_ios;
 use super::{Basis, RESOLUTION, Row, Side, Verdict};
 
-/// Conclusion of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::analysis) struct Conclusion {
     /// The conclusion, as a sentence.

@@ -116,7 +116,6 @@ pub(in crate::analysis) fn fair_ratio(
     Ok(ratio)
 }
 
-/// Verdict on a ratio with that interval.
 pub(in crate::analysis) fn verdict(metric: &Metric, interval: Interval, ratio: f64) -> Verdict {
     let is_above = interval.low > 1.0 + ROUNDING && ratio > 1.0;
     let is_shown = is_above || (interval.high < 1.0 - ROUNDING && ratio < 1.0);

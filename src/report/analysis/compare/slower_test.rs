@@ -22,7 +22,6 @@ use crate::analysis::pairs::matched;
 
 /// Length of the runs, ms.
 const WINDOW_MS: u64 = 60_000;
-/// Bytes of an entry.
 const ENTRY_BYTES: u64 = 1_000_000;
 
 /// A request of both drives.
@@ -57,7 +56,6 @@ fn run_within(
     file(name, to_json(&result_within(window_ms, requests)))
 }
 
-/// The run itself.
 fn result_within(window_ms: u64, requests: impl Iterator<Item = (u64, u64)>) -> RunResult {
     let without_tokens = |(arrived_ms, storage_ms)| Taken { arrived_ms, storage_ms, tokens_ms: 0 };
     result_of(window_ms, requests.map(without_tokens))

@@ -11,10 +11,7 @@ use crate::show::table::Table;
 /// Inputs of a finding that the page shows; the JSON has all.
 const INPUTS_SHOWN: usize = 400;
 
-/// Writes the page.
-///
-/// # Errors
-/// Returns the error of the file system.
+/// Writes an audit as a page.
 pub fn write_audit_html(audit: &Audit, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, page(audit).as_bytes())
 }

@@ -46,7 +46,6 @@ const NAMES: f64 = 172.0;
 /// Room for the number behind a bar.
 const NUMBER: f64 = 52.0;
 
-/// One row of bars.
 pub(super) struct Bars {
     /// Name before the bars.
     pub name: String,

@@ -14,7 +14,6 @@ const BOTTOM: f64 = 40.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 16.0;
 
-/// One line.
 pub(super) struct Line {
     /// Name of the line in the legend.
     name: String,

@@ -109,7 +109,6 @@ struct Figure {
     name: &'static str,
     /// Text of its value, where it is known.
     told: Option<String>,
-    /// Remark on the value.
     remark: Option<String>,
 }
 

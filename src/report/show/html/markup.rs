@@ -30,7 +30,6 @@ impl Html {
         self.0.push_str(&format!("<{open}>{}</{close}>\n", escape::html(text)));
     }
 
-    /// Adds a heading.
     pub(super) fn heading(&mut self, text: &str) {
         self.element("h2", text, "h2");
     }
@@ -45,7 +44,6 @@ impl Html {
         self.element("div class=\"sub\"", text, "div");
     }
 
-    /// Adds a paragraph.
     pub(super) fn paragraph(&mut self, text: &str) {
         self.element("p", text, "p");
     }
@@ -76,7 +74,6 @@ impl Html {
         self.element("summary", summary, "summary");
     }
 
-    /// Ends that.
     pub(super) fn end_details(&mut self) {
         self.raw("</details>\n");
     }
@@ -111,7 +108,6 @@ impl Html {
         self.0.push_str(&format!("<div class=\"charts\">{charts}</div>\n"));
     }
 
-    /// Adds a table.
     pub(super) fn table(&mut self, table: &Table) {
         self.raw(&table.html());
     }

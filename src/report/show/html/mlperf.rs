@@ -18,10 +18,7 @@ use crate::show::table::{Mark, Table, figure, times};
 /// Name of the run among the published ones, and its division.
 const THIS_RUN: &str = "this run";
 
-/// Writes the page.
-///
-/// # Errors
-/// Returns the error of the file system.
+/// Writes a run of the sequence as a page.
 pub fn write_mlperf_html(run: &MlperfRun<'_>, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, page(run).as_bytes())
 }

@@ -37,14 +37,10 @@ pub use suite::{SuiteSource, write_suite_html};
 pub use what_if::write_what_if_html;
 
 /// Writes the report of these results.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, page::page(results).as_bytes())
 }
 
-/// The page of these results.
 #[cfg(test)]
 pub(super) fn page_of(results: &[Named]) -> String {
     page::page(results)

@@ -87,7 +87,6 @@ impl<'a> Beside<'a> {
         Beside { results, rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub(super) fn row<C: Into<Cell>>(&mut self, name: &str, pick: impl Fn(&'a Document) -> C) {
         let cells = self.results.iter().map(|named| pick(&named.document).into().told(&shown));
         self.rows.push((name.to_owned(), cells.collect()));
@@ -366,7 +365,6 @@ fn configuration(html: &mut Html, results: &[Named]) {
 /// Fact about a machine: its label, and the text shown.
 type MachineRow = (&'static str, fn(&Machine) -> Option<String>);
 
-/// The rows of the table of machines.
 const MACHINE: [MachineRow; 12] = [
     ("cpu model", |machine| machine.cpu_model.clone()),
     ("cores", |machine| told(machine.cores)),

@@ -34,7 +34,6 @@ fn name_of(results: &[Named], named: &Named, what: &str) -> String {
     }
 }
 
-/// Title of a chart of one result.
 fn title_of(results: &[Named], named: &Named, title: &str) -> String {
     match results.len() {
         1 => title.to_owned(),
@@ -137,7 +136,6 @@ fn bandwidth(results: &[Named]) -> String {
     seconds("Storage bandwidth", "Storage bandwidth", "GiB/s", &lines)
 }
 
-/// Latency curves.
 pub(super) fn latencies(results: &[Named]) -> String {
     [
         percentiles(

@@ -8,9 +8,6 @@ use crate::quick::{QuickPoint, QuickReport};
 use crate::show::quick::{beside, beside_notes, checks, curve, legend, limited, runs, steps};
 
 /// Writes the page of a report, which `answer` has, beside another one where there is one.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn write_quick_html(
     report: &QuickReport,
     other: Option<&QuickReport>,

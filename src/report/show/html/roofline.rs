@@ -11,10 +11,7 @@ use super::shown;
 use crate::show::table::Table;
 use crate::show::{GIB, direction};
 
-/// Writes the page.
-///
-/// # Errors
-/// Returns the error of the file system.
+/// Writes a device's limits as a page.
 pub fn write_roofline_html(roofline: &Roofline, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, page(roofline).as_bytes())
 }

@@ -22,10 +22,7 @@ pub struct SuiteSource<'a> {
     pub results: &'a [Named],
 }
 
-/// Writes the page.
-///
-/// # Errors
-/// Returns the error of the file system.
+/// Writes a suite as a page.
 pub fn write_suite_html(
     suite: &SuiteTable,
     source: &SuiteSource<'_>,
@@ -34,7 +31,6 @@ pub fn write_suite_html(
     ringfall_host::write_output(path, page(suite, source).as_bytes())
 }
 
-/// The page of that table.
 pub(super) fn page(suite: &SuiteTable, source: &SuiteSource<'_>) -> String {
     let mut html = Html::new("Suite", "Suite");
     let times = source.results.iter().filter_map(|named| began(&named.document));

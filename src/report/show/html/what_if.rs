@@ -7,10 +7,7 @@ use super::markup::Html;
 use super::shown;
 use crate::show::{WhatIf, WhatIfRow};
 
-/// Writes the page.
-///
-/// # Errors
-/// Returns the error of the file system.
+/// Writes simulated runs side by side as a page.
 pub fn write_what_if_html(what_if: &WhatIf, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, page(what_if).as_bytes())
 }

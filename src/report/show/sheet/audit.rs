@@ -6,10 +6,7 @@ use ringfall_foreign::audit::Audit;
 
 use crate::show::table::Table;
 
-/// Writes the table.
-///
-/// # Errors
-/// Returns the error of the file system.
+/// Writes an audit as comma-separated values.
 pub fn write_audit_csv(audit: &Audit, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, &table(audit).csv()?)
 }

@@ -355,7 +355,6 @@ impl Values<'_> {
     }
 }
 
-/// The metric of that key.
 fn metric(document: &Document, key: &str) -> Cell {
     Metric::by_key(key).and_then(|metric| metric.of(document)).into()
 }

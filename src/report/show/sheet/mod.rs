@@ -36,9 +36,6 @@ pub const SHEET_ENDING: &str = if cfg!(feature = "xlsx") { "xlsx" } else { "csv"
 
 /// Writes the table of a suite, a row a run: as CSV when the path ends in `.csv`, as a workbook
 /// otherwise.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn write_suite_sheet(suite: &SuiteTable, path: &Path) -> std::io::Result<()> {
     let table = whole(suite);
     match is_workbook(path) {
@@ -51,9 +48,6 @@ pub fn write_suite_sheet(suite: &SuiteTable, path: &Path) -> std::io::Result<()>
 /// Writes the results' rows as CSV when the path ends in `.csv`, a workbook otherwise: of one
 /// result with all its sheets, of two with their comparison, of more with the Summary alone. A
 /// program without workbooks has refused the path before, and writes CSV.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub fn write_sheet(results: &[Named], path: &Path) -> std::io::Result<()> {
     match is_workbook(path) {
         #[cfg(feature = "xlsx")]

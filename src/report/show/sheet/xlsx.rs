@@ -66,7 +66,6 @@ fn add_comparison(
     }
 }
 
-/// Writes the table of a suite.
 pub(super) fn write_suite(table: &Table, path: &Path) -> std::io::Result<()> {
     write_workbook(path, |book| add_sheet(book, "Suite", table).map(drop))
 }

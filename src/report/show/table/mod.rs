@@ -180,7 +180,6 @@ impl Table {
         TableOf { rows, only: None, table: Table { columns: Vec::new(), marks } }
     }
 
-    /// Names of the columns.
     #[cfg(test)]
     pub(super) fn names(&self) -> Vec<&str> {
         self.columns.iter().map(|column| column.name.as_str()).collect()

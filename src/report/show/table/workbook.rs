@@ -47,9 +47,6 @@ fn width(column: &Column) -> usize {
 }
 
 /// Writes a workbook that `fill` has filled.
-///
-/// # Errors
-/// Returns the error of the file system.
 pub(in crate::show) fn write_workbook(
     path: &Path,
     fill: impl FnOnce(&mut Workbook) -> Result<(), XlsxError>,

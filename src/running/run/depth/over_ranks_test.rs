@@ -8,7 +8,6 @@ use super::*;
 use crate::group::tests::{eventually, join};
 
 const RANKS: u32 = 3;
-/// Queues of each rank.
 const QUEUES: u32 = 2;
 /// One drive for all ranks: so many I/Os a second of so many bytes, none faster than its latency.
 const PER_S_MAX: f64 = 24_000.0;

@@ -29,7 +29,6 @@ pub(super) enum Next {
     Choose(u32, DepthReason),
 }
 
-/// The search.
 #[derive(Debug)]
 pub(super) struct Search {
     /// Depths to try, from the largest down.

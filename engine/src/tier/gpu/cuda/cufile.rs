@@ -60,7 +60,6 @@ impl Description {
 #[cfg(target_endian = "big")]
 compile_error!("a descriptor is the first bytes of a union, which are its low ones here");
 
-/// One transfer of a batch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Transfer {
@@ -101,7 +100,6 @@ pub(super) struct Properties {
     pub(super) cache_kib_max: c_uint,
     pub(super) cache_kib_each: c_uint,
     pub(super) pinned_kib_max: c_uint,
-    /// Transfers of a batch.
     pub(super) batch_entries_max: c_uint,
     pub(super) batch_timeout_ms: c_uint,
     /// Room for what later versions add.

@@ -12,7 +12,6 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use crate::error::ErrorKind;
 use crate::tier::gpu::GpuFault;
 
-/// Handle of the driver.
 pub(super) type Handle = *mut c_void;
 /// Return code of the driver's functions; 0 is success.
 pub(super) type Code = c_int;

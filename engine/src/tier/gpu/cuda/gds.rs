@@ -344,7 +344,6 @@ struct Batch {
     transfers: Vec<Transfer>,
 }
 
-/// The batches of one thread.
 struct Batches {
     gds: Arc<Opened>,
     batches: Vec<Batch>,

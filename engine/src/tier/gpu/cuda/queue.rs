@@ -72,14 +72,12 @@ struct Job {
     result: Option<usize>,
 }
 
-/// Results of comparisons.
 struct Results {
     host: *mut ResultWords,
     device: u64,
     free: Vec<usize>,
 }
 
-/// A queue of one thread.
 pub(super) struct CudaQueue {
     driver: Arc<Driver>,
     /// By device, then by [`StreamKind`].
