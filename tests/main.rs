@@ -57,7 +57,6 @@ mod support;
 mod sweep;
 mod tidy;
 mod tidy_directions;
-mod tidy_nested;
 mod tools;
 mod trace;
 mod tracing;

@@ -1,130 +1,37 @@
-//! Which folder of a package may know which: tables that have no circle, held against the sources.
-//! Which package may know which cargo holds.
+//! Which folder of a package may know which: an order of folders, from the leaves up, held against
+//! the sources; and folders inside folders have no circles either: what lies in a sub-folder and
+//! what lies beside it know each other in one direction. Files of one folder may know each other as
+//! they like. Which package may know which cargo holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::tidy::package_sources;
 
-/// Each folder (or file beside them) and all that it may import, from the leaves up. A row may name
-/// only rows above it, so a table that passes has no circle.
-type Table = &'static [(&'static str, &'static [&'static str])];
-
-const PROGRAM: Table = &[
-    ("batch", &[]),
-    ("cli", &[]),
-    ("log_lines", &[]),
-    ("progress", &[]),
-    ("prometheus", &[]),
-    ("remedy", &[]),
-    ("commands", &["batch", "cli", "log_lines", "progress", "prometheus", "remedy"]),
-];
-
-const RUNNING: Table = &[
-    ("blocktrace", &[]),
-    ("group", &[]),
-    ("iotrace", &[]),
-    ("precondition", &[]),
-    ("remedy", &[]),
-    ("source", &[]),
-    // How threads are started and what they share is locked, the same wherever they work.
-    ("threads", &[]),
-    ("objects", &["threads"]),
-    ("checkpoint", &["objects", "remedy", "threads"]),
-    ("datagen", &["remedy", "threads"]),
-    ("driver", &["iotrace"]),
-    ("saturate", &["group", "objects", "precondition"]),
-    ("layouts", &["remedy", "saturate", "threads"]),
-    ("store", &["layouts", "objects"]),
-    ("run", &["driver", "group", "iotrace", "layouts", "source", "store"]),
-];
-
-const CORE: Table = &[
-    ("arenas", &[]),
-    ("clock", &[]),
-    ("held", &[]),
-    ("named", &[]),
-    ("nvme", &[]),
-    ("units", &[]),
-    ("facts", &["named"]),
-    ("key", &["named"]),
-    ("drive", &["units"]),
-    ("error", &["drive", "key", "named", "units"]),
-    ("fill", &["key", "named", "units"]),
-    ("occupation", &["clock"]),
-    ("metrics", &["clock", "error", "key", "units"]),
-    ("model", &["clock", "drive", "key", "occupation"]),
-    ("space", &["clock", "error", "units"]),
-    ("placement", &["clock", "drive", "key", "space", "units"]),
-];
-
-const ENGINE: Table = &[
-    ("buffer", &[]),
-    ("ring", &["buffer"]),
-    ("tier", &["buffer"]),
-    ("device", &["buffer", "ring"]),
-    ("files", &["buffer", "device", "ring"]),
-    ("load", &["device", "ring", "tier"]),
-    ("shard", &["buffer", "device", "ring", "tier"]),
-    ("engine", &["device", "shard", "tier"]),
-];
-
-const WORKLOADS: Table = &[
-    ("error", &[]),
-    ("time", &[]),
-    ("contract", &["time"]),
-    ("conversation", &[]),
-    ("rng", &[]),
-    ("digest", &["rng"]),
-    ("dataset", &["digest"]),
-    ("stats", &[]),
-    ("autoscale", &["contract"]),
-    ("key", &["contract"]),
-    ("model", &["error"]),
-    ("layout", &["error", "model", "rng"]),
-    ("prefill", &["model"]),
-    ("config", &["error", "model"]),
-    ("rag", &["config", "rng"]),
-    ("ingest", &["config", "contract", "key", "rag"]),
-    ("source", &["contract", "conversation", "dataset", "digest", "error", "key", "rng"]),
-    ("recording", &["error", "source"]),
-    ("tiers", &[]),
-    ("reuse", &["tiers"]),
-    ("trace", &["error", "reuse", "source"]),
-    ("depth", &["contract"]),
-    ("sample", &["rng"]),
-    ("row_buffer", &["contract", "source"]),
-    ("habits", &["config", "dataset", "rng", "source"]),
-    ("user", &["config", "contract", "conversation", "dataset", "habits", "rng", "source"]),
-    ("queue", &["contract", "user"]),
-    ("request", &["config", "contract", "conversation", "key", "rag", "source", "stats", "user"]),
+/// Packages with the folders (or files beside them) of each: one may import those before it.
+const ORDER: [(&str, &str); 5] = [
+    ("src", "batch cli log_lines progress prometheus remedy commands"),
     (
-        "workload",
-        &[
-            "config",
-            "contract",
-            "conversation",
-            "depth",
-            "error",
-            "habits",
-            "ingest",
-            "key",
-            "queue",
-            "rag",
-            "request",
-            "rng",
-            "row_buffer",
-            "sample",
-            "source",
-            "stats",
-            "user",
-        ],
+        "src/running",
+        "blocktrace group iotrace precondition remedy source threads objects checkpoint datagen \
+         driver saturate layouts store run",
     ),
-    ("estimate", &["config", "rag", "workload"]),
+    (
+        "engine/core/src",
+        "arenas clock held named nvme units facts key drive error space placement fill occupation \
+         metrics model",
+    ),
+    ("engine/src", "buffer ring tier device files load shard engine"),
+    (
+        "workloads/src",
+        "error time contract conversation rng digest dataset stats autoscale key model layout \
+         prefill config rag ingest source recording tiers reuse trace depth sample row_buffer \
+         habits user queue request workload estimate",
+    ),
 ];
 
 /// A source without the tests at its end and without comments, in which a path is a link for
 /// readers.
-pub(super) fn production_code(text: &str) -> String {
+fn production_code(text: &str) -> String {
     let mut lines = text.lines().peekable();
     let mut code = String::new();
     while let Some(line) = lines.next() {
@@ -141,125 +48,282 @@ pub(super) fn production_code(text: &str) -> String {
     code
 }
 
-/// The word that a path begins with.
-pub(super) fn first_word(path: &str) -> String {
+fn first_word(path: &str) -> String {
     let path = path.trim_start();
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_'));
     path[..end.unwrap_or(path.len())].to_owned()
 }
 
-/// Names that a path leads to: one, or those of a group in braces, whatever groups are inside it.
-fn heads(path: &str) -> Vec<String> {
-    let Some(group) = path.strip_prefix('{') else { return vec![first_word(path)] };
-    let (mut heads, mut depth, mut is_new) = (Vec::new(), 0, true);
+/// A module, by the names that lead to it from the crate's root.
+type Module = Vec<String>;
+type Modules = BTreeMap<Module, String>;
+/// Names that a module hands on, and where they come from.
+type HandedOn = BTreeMap<String, Module>;
+
+/// The modules of a crate without their tests.
+fn modules(root: &str) -> Modules {
+    let files = package_sources(root).into_iter();
+    let files = files.filter(|(name, _)| !name.ends_with("test.rs") && !name.ends_with("tests.rs"));
+    let of_file = |(name, text): (String, String)| {
+        let path = name[root.len() + 1..].trim_end_matches(".rs");
+        let parts = path.split('/').filter(|part| !matches!(*part, "mod" | "lib" | "main"));
+        (parts.map(str::to_owned).collect(), production_code(&text))
+    };
+    // The library's root and the program's are one module: the program's has next to nothing.
+    let mut found = Modules::new();
+    for (module, code) in files.map(of_file) {
+        found.entry(module).or_default().push_str(&code);
+    }
+    found
+}
+
+/// All that a path leads to, as names: several where it has groups in braces.
+fn ends(path: &str) -> Vec<Module> {
+    let path = path.trim_start();
+    if let Some(group) = path.strip_prefix('{') {
+        return members(group).into_iter().flat_map(ends).collect();
+    }
+    let word = first_word(path);
+    match path[word.len()..].strip_prefix("::") {
+        _ if word.is_empty() || word == "self" => vec![Vec::new()],
+        None => vec![vec![word]],
+        Some(rest) => {
+            let with_word = |rest: Module| std::iter::once(word.clone()).chain(rest).collect();
+            ends(rest).into_iter().map(with_word).collect()
+        }
+    }
+}
+
+/// The parts of a group in braces, of which the first is passed over already.
+fn members(group: &str) -> Vec<&str> {
+    let (mut found, mut depth, mut begin) = (Vec::new(), 0, 0);
     for (place, letter) in group.char_indices() {
+        let is_end = letter == '}' && depth == 0;
+        if is_end || (letter == ',' && depth == 0) {
+            found.push(&group[begin..place]);
+            begin = place + 1;
+        }
         match letter {
-            '}' if depth == 0 => break,
+            '}' if is_end => break,
             '}' => depth -= 1,
             '{' => depth += 1,
-            ',' if depth == 0 => is_new = true,
-            _ if is_new && !letter.is_whitespace() => {
-                heads.push(first_word(&group[place..]));
-                is_new = false;
-            }
             _ => {}
         }
     }
-    heads
+    found.into_iter().filter(|part| !part.trim().is_empty()).collect()
 }
 
-/// The names below the crate's root that code imports, or names in passing. `depth` is the number
-/// of `super::` that lead from it to the root.
-fn imports(code: &str, depth: usize) -> BTreeSet<String> {
-    let mut found: BTreeSet<String> = code.split("crate::").skip(1).flat_map(heads).collect();
-    let mut rest = code;
-    while let Some(at) = rest.find("super::") {
-        let path = rest[at..].trim_start_matches("super::");
-        let ups = (rest.len() - at - path.len()) / "super::".len();
-        if ups >= depth {
-            found.extend(heads(path));
+/// All that code names by a path from the crate's root, from its own module or from one above.
+fn named(module: &Module, code: &str, modules: &Modules) -> Vec<Module> {
+    let mut found = Vec::new();
+    let mut before = ' ';
+    for (place, letter) in code.char_indices() {
+        let is_begin = !(before.is_alphanumeric() || before == '_' || before == ':');
+        before = letter;
+        if !is_begin || !(letter.is_alphabetic() || letter == '_') {
+            continue;
         }
-        rest = path;
+        let word = first_word(&code[place..]);
+        let Some(mut rest) = code[place + word.len()..].strip_prefix("::") else { continue };
+        let mut base = module.clone();
+        match &word[..] {
+            "crate" => base.clear(),
+            "self" => {}
+            "super" => {
+                base.pop();
+                while let Some(further) = rest.strip_prefix("super::") {
+                    base.pop();
+                    rest = further;
+                }
+            }
+            _ => {
+                base.push(word);
+                if !modules.contains_key(&base) {
+                    continue;
+                }
+            }
+        }
+        found.extend(ends(rest).into_iter().map(|end| [&base[..], &end].concat()));
     }
     found
 }
 
-/// Imports of each folder, by the name of the folder or of the file beside them.
-fn imports_by_folder(root: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, text) in package_sources(root) {
-        let is_test = name.ends_with("test.rs") || name.ends_with("tests.rs");
-        let path = name[root.len() + 1..].trim_end_matches(".rs");
-        let modules: Vec<&str> = path.split('/').filter(|part| *part != "mod").collect();
-        if !is_test && !matches!(path, "lib" | "main") {
-            let imports = imports(&production_code(&text), modules.len());
-            found.entry(modules[0].to_owned()).or_default().extend(imports);
+/// Names that a module hands on with `pub use`, and its code without those statements.
+fn handed_on(module: &Module, code: &str, modules: &Modules) -> (HandedOn, String) {
+    let (mut names, mut rest) = (HandedOn::new(), String::new());
+    for statement in code.split_inclusive(';') {
+        let used = statement.rfind("use ").map(|at| statement.split_at(at));
+        let is_public = |head: &str| head.lines().last().unwrap_or("").trim().starts_with("pub");
+        match used.filter(|(head, _)| is_public(head)) {
+            None => rest.push_str(statement),
+            Some((head, path)) => {
+                rest.push_str(&head[..head.rfind("pub").unwrap_or(0)]);
+                let path = &path["use ".len()..];
+                let found = named(module, path, modules);
+                names.extend(found.into_iter().filter_map(|end| Some((end.last()?.clone(), end))));
+            }
         }
     }
-    // Other names at the root come from other packages.
-    let folders: BTreeSet<String> = found.keys().cloned().collect();
-    for (folder, imports) in &mut found {
-        imports.retain(|name| name != folder && folders.contains(name));
-    }
-    found
+    (names, rest)
 }
 
-fn hold(root: &str, table: Table) {
-    for (place, (folder, allowed)) in table.iter().enumerate() {
-        for name in *allowed {
-            let is_above = table[..place].iter().any(|(row, _)| row == name);
-            assert!(is_above, "{root}: {folder} may import {name}, which is in no row above it");
+/// The module in which a name stands that a path leads to, wherever it is handed on.
+fn home(path: &[String], modules: &Modules, handed: &BTreeMap<Module, HandedOn>) -> Module {
+    let mut path = path.to_vec();
+    // A name is handed on less often than that.
+    for _ in 0..8 {
+        let length = (0..=path.len()).rev().find(|end| modules.contains_key(&path[..*end]));
+        let (module, rest) = path.split_at(length.unwrap_or(0));
+        let next = rest.first().and_then(|name| handed.get(module)?.get(name));
+        match next {
+            Some(next) if *next != path => path = next.clone(),
+            _ => return module.to_vec(),
         }
     }
-    let allowed = table.iter().map(|(folder, allowed)| {
-        ((*folder).to_owned(), allowed.iter().map(|name| (*name).to_owned()).collect())
-    });
-    let allowed: BTreeMap<String, BTreeSet<String>> = allowed.collect();
-    let found = imports_by_folder(root);
-    let rows = |table: &BTreeMap<String, BTreeSet<String>>| -> Vec<String> {
-        table.keys().cloned().collect()
+    path
+}
+
+fn arrows(modules: &Modules) -> BTreeMap<Module, BTreeSet<Module>> {
+    let parts: BTreeMap<&Module, (HandedOn, String)> =
+        modules.iter().map(|(module, code)| (module, handed_on(module, code, modules))).collect();
+    let handed: BTreeMap<Module, HandedOn> =
+        parts.iter().map(|(module, (names, _))| ((*module).clone(), names.clone())).collect();
+    let of = |(module, (names, code)): (&&Module, &(HandedOn, String))| {
+        let words: BTreeSet<&str> =
+            code.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+        let own = names.iter().filter(|(name, _)| words.contains(&name[..]));
+        let named = named(module, code, modules).into_iter().chain(own.map(|(_, end)| end.clone()));
+        let homes = named.map(|path| home(&path, modules, &handed)).filter(|home| home != *module);
+        ((*module).clone(), homes.collect())
     };
-    assert_eq!(
-        rows(&found),
-        rows(&allowed),
-        "{root}: the table has a row for each folder, no other"
-    );
-    for (folder, found) in &found {
-        let allowed = &allowed[folder];
-        let new: Vec<_> = found.difference(allowed).collect();
-        assert!(new.is_empty(), "{root}: {folder} imports {new:?}: cut the arrow, or list it");
-        let gone: Vec<_> = allowed.difference(found).collect();
-        assert!(
-            gone.is_empty(),
-            "{root}: {folder} imports {gone:?} no more: take it out of the table"
+    parts.iter().map(of).collect()
+}
+
+/// Component below a folder on the way to a module; the folder's own `mod.rs` for itself.
+fn below(folder: usize, module: &Module) -> String {
+    module.get(folder).cloned().unwrap_or_else(|| "mod.rs".to_owned())
+}
+
+/// The circles that a sub-folder is part of, each from the sub-folder back to itself.
+fn circles(modules: &Modules) -> Vec<String> {
+    let arrows = arrows(modules);
+    let parent = |module: &Module| module.split_last().map(|(_, parent)| parent.to_vec());
+    // Folders are modules with modules below them.
+    let folders: BTreeSet<Module> = modules.keys().filter_map(parent).collect();
+    let mut found = Vec::new();
+    for folder in folders.iter().filter(|folder| !folder.is_empty()) {
+        let beside = parent(folder).unwrap_or_default();
+        let depth = beside.len();
+        let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, all) in arrows.iter().filter(|(from, _)| from.starts_with(&beside)) {
+            for to in all.iter().filter(|to| to.starts_with(&beside)) {
+                let (from, to) = (below(depth, from), below(depth, to));
+                if from != to {
+                    graph.entry(from).or_default().insert(to);
+                }
+            }
+        }
+        let name = below(depth, folder);
+        if let Some(way) = way_back(&name, &graph) {
+            found.push(format!("{}: {}", beside.join("/"), way.join(" → ")));
+        }
+    }
+    found
+}
+
+/// The shortest way from a name back to itself.
+fn way_back(name: &str, graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut ways = VecDeque::from([vec![name.to_owned()]]);
+    let mut seen = BTreeSet::new();
+    while let Some(way) = ways.pop_front() {
+        for next in graph.get(way.last()?).into_iter().flatten() {
+            let longer = [&way[..], std::slice::from_ref(next)].concat();
+            if next == name {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                ways.push_back(longer);
+            }
+        }
+    }
+    None
+}
+
+/// Arrows between the folders at a package's root, of which each should lead to one before it.
+fn backward(modules: &Modules, order: &[&str]) -> Vec<String> {
+    let place = |folder: &str| order.iter().position(|name| *name == folder);
+    let mut found = BTreeSet::new();
+    for (from, all) in arrows(modules).iter().filter(|(from, _)| !from.is_empty()) {
+        for to in all.iter().filter(|to| !to.is_empty() && to[0] != from[0]) {
+            if place(&to[0]).is_none_or(|to| Some(to) > place(&from[0])) {
+                found.insert(format!("{} imports {}", from[0], to[0]));
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+#[test]
+fn every_folder_imports_only_what_lies_before_it() {
+    for (root, order) in ORDER {
+        let order: Vec<&str> = order.split_whitespace().collect();
+        let modules = modules(root);
+        let folders: BTreeSet<&str> =
+            modules.keys().filter_map(|module| module.first().map(String::as_str)).collect();
+        assert_eq!(folders, order.iter().copied().collect(), "{root}: the folders in their order");
+        assert_eq!(
+            backward(&modules, &order),
+            [""; 0],
+            "{root}: cut the arrow, or move one of them"
         );
     }
 }
 
 #[test]
-fn every_folder_of_the_program_imports_only_what_lies_below_it() {
-    hold("src", PROGRAM);
-    hold("src/running", RUNNING);
+fn no_folder_inside_a_folder_is_part_of_a_circle() {
+    let of_root = |root: &str| -> Vec<String> {
+        circles(&modules(root)).into_iter().map(|circle| format!("{root}: {circle}")).collect()
+    };
+    let packages = [
+        "src",
+        "src/config",
+        "src/foreign",
+        "src/host",
+        "src/model",
+        "src/report",
+        "src/running",
+        "engine/core/src",
+        "engine/src",
+        "workloads/src",
+    ];
+    let found: Vec<String> = packages.into_iter().flat_map(of_root).collect();
+    assert_eq!(found, [""; 0], "cut an arrow of each");
 }
 
 #[test]
-fn every_folder_of_the_engine_imports_only_what_lies_below_it() {
-    hold("engine/core/src", CORE);
-    hold("engine/src", ENGINE);
-}
-
-#[test]
-fn every_module_of_the_workloads_imports_only_what_lies_below_it() {
-    hold("workloads/src", WORKLOADS);
-}
-
-#[test]
-fn imports_are_seen_however_they_are_written() {
-    let code = "use crate::{a, b::{self, c}};\nuse super::super::d::{e, f};\nuse super::g;\n\
-                let x = crate::h::I; pub(in crate::j) fn k() { super::super::{l, m::n}; }";
-    let expected = ["a", "b", "d", "h", "j", "l", "m"].map(str::to_owned);
-    assert_eq!(imports(code, 2), BTreeSet::from(expected));
-    let text = "use crate::a;\n// crate::b\n#[cfg(test)]\nuse crate::c;\n#[cfg(test)]\n\
-                pub(crate) mod tests {\n    use crate::d;\n}\n";
-    assert_eq!(production_code(text), "use crate::a;\n#[cfg(test)]\nuse crate::c;\n");
+fn a_circle_is_found_wherever_a_name_is_handed_on() {
+    let modules_of = |files: &[(&str, &str)]| -> Modules {
+        let module = |path: &str| -> Module {
+            path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        };
+        files.iter().map(|(path, code)| (module(path), production_code(code))).collect()
+    };
+    let circles_of = |files: &[(&str, &str)]| circles(&modules_of(files));
+    let room = "mod page;\nmod part;\npub use page::Page;\npub(crate) use part::{a::A, b};\n";
+    let base = [("", ""), ("room", room), ("room/part", "mod a;\nmod b;\n"), ("room/part/b", "")];
+    let with =
+        |page, a| circles_of(&[&base[..], &[("room/page", page), ("room/part/a", a)]].concat());
+    assert_eq!(with("use super::part::a;", "struct A;"), [""; 0]);
+    assert_eq!(with("struct Page;", "use crate::room::Page;"), [""; 0]);
+    let circle = ["room: part → page → part"];
+    assert_eq!(with("use super::part::a::A;", "use crate::room::Page;"), circle);
+    assert_eq!(with("use crate::room::{A};", "fn f() { super::super::page::g() }"), circle);
+    assert_eq!(with("use super::A;", "// crate::room::Page"), [""; 0]);
+    // Between files of one folder nothing is asked.
+    assert_eq!(circles_of(&[("", ""), ("a", "use crate::b;"), ("b", "use crate::a;")]), [""; 0]);
+    let tested = "#[cfg(test)]\nmod tests {\n    use crate::b::C;\n}\n";
+    let in_order =
+        |a| backward(&modules_of(&[("", ""), ("a", a), ("b", "use crate::a::A;")]), &["a", "b"]);
+    assert_eq!(in_order(tested), [""; 0]);
+    assert_eq!(in_order("use crate::{b::C};"), ["a imports b"]);
 }
