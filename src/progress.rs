@@ -12,7 +12,6 @@ use ringfall_running::run::{Phase, Progress, SecondFigures, Timeline};
 pub use live::live_text;
 
 /// `, about 12 s left` at the pace so far, once there is something to judge it by.
-#[must_use]
 pub fn time_left(elapsed_s: f64, done: u64, of: u64) -> String {
     if done == 0 || elapsed_s < 1.0 {
         return String::new();
@@ -41,7 +40,6 @@ fn gathering(progress: &Progress<'_>) -> String {
 }
 
 /// Text that says how far a run has come.
-#[must_use]
 pub fn progress_text(progress: &Progress<'_>) -> String {
     let Some(waiting) = &progress.waiting else { return line_of_phase(progress) };
     // In the place of figures, of which a slow drive gives none, and which leave no room.

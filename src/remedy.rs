@@ -10,7 +10,6 @@ use ringfall_running::saturate::SaturateError;
 use ringfall_running::store::StoreError;
 
 /// An error and what it came from, in one line; the engine's errors in the program's words.
-#[must_use]
 pub fn told_chain(error: &anyhow::Error) -> String {
     let links = error.chain().map(|link| {
         // Both wrap errors of the engine without a word of their own.
@@ -32,7 +31,6 @@ pub fn told_chain(error: &anyhow::Error) -> String {
 }
 
 /// The text of an error, whatever it is: in our words when it is the engine's.
-#[must_use]
 pub fn told(error: &(dyn Error + 'static)) -> String {
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return match error {

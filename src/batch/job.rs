@@ -32,13 +32,11 @@ impl Job {
     }
 
     /// File of its result below the directory of its batch.
-    #[must_use]
     pub fn output(&self, directory: &Path) -> PathBuf {
         directory.join(format!("{}.json", self.name))
     }
 
     /// File of what it prints, there too.
-    #[must_use]
     pub fn log(&self, directory: &Path) -> PathBuf {
         directory.join(format!("{}.log", self.name))
     }
@@ -69,7 +67,6 @@ pub struct Batch {
 
 impl Batch {
     /// Jobs that run one after the other.
-    #[must_use]
     pub fn new(what: impl Into<String>, directory: impl Into<PathBuf>, jobs: Vec<Job>) -> Batch {
         let (what, directory) = (what.into(), directory.into());
         let (program, limits) = (PathBuf::from(THIS_PROGRAM), Limits::default());
@@ -77,7 +74,6 @@ impl Batch {
     }
 
     /// Expected duration of all jobs together, seconds.
-    #[must_use]
     pub fn expected_s(&self) -> f64 {
         self.jobs.iter().map(|job| job.expected_s).sum::<f64>() / self.at_once.max(1) as f64
     }

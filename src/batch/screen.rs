@@ -26,7 +26,6 @@ pub struct Screen {
 
 impl Screen {
     /// The table on standard output, progress on standard error. `quiet`: neither, but for errors.
-    #[must_use]
     pub fn new(quiet: bool) -> Screen {
         let progress = ProgressLine::new(Stream::Err, quiet, Some(PLAIN_PERIOD));
         let [table, errors] = [Stream::Out, Stream::Err].map(|stream| Box::new(Notices(stream)));
@@ -117,7 +116,6 @@ pub(super) fn line(
 
 /// A time as people say it: `40 s`, `12 min`, `3 h 05 min`, `2 days 4 h`. Negative and endless ones
 /// are 0 and unknown.
-#[must_use]
 pub fn duration_text(seconds: f64) -> String {
     // Ten thousand years: no larger number is a time.
     if !seconds.is_finite() || seconds > 3e11 {

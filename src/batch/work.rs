@@ -38,7 +38,6 @@ pub struct Report {
 
 impl Report {
     /// Number of jobs that failed.
-    #[must_use]
     pub fn failed(&self) -> usize {
         self.outcomes.iter().flatten().count() - self.done()
     }
@@ -50,7 +49,6 @@ impl Report {
     }
 
     /// Exit status of a command that runs the batch.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match (self.is_interrupted, self.failed()) {
             (true, _) => Exit::Interrupted,

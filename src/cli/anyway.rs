@@ -12,7 +12,6 @@ use super::mlperf::RESULTS_DIR;
 
 /// Settings that decide where ranks meet, for a command that they carry out together; none for
 /// another.
-#[must_use]
 pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
     let words: Vec<&str> = typed.iter().skip(1).map(String::as_str).collect();
     let value = |flag: &str| value_of(&words, flag);
@@ -41,7 +40,6 @@ pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
 }
 
 /// Error of a command line in one line, without the help that follows.
-#[must_use]
 pub fn gist(wrong: &str) -> String {
     let help = ["\n\nUsage:", "\n\nFor more information"];
     let end = help.iter().filter_map(|help| wrong.find(help)).min().unwrap_or(wrong.len());

@@ -50,7 +50,6 @@ pub enum LimitsChoice {
 
 impl LimitsChoice {
     /// The kinds of workers to measure, in their order.
-    #[must_use]
     pub fn limits(self) -> &'static [EngineLimits] {
         match self {
             LimitsChoice::Theirs => &[EngineLimits::Theirs],

@@ -155,7 +155,6 @@ pub enum Command {
 
 impl Cli {
     /// Whether the list of presets is wanted, and nothing else.
-    #[must_use]
     pub fn asks_for_presets(&self) -> bool {
         let run = match &self.command {
             Command::Run(args) => &args.run,

@@ -166,7 +166,6 @@ pub struct ObjectSweepArgs {
 
 impl SaturateArgs {
     /// Whether a flag is given that means something to an object store alone.
-    #[must_use]
     pub fn first_of_objects(&self) -> Option<String> {
         let given = [
             ("--object-sizes", self.sweep.object_sizes.is_some()),
@@ -179,7 +178,6 @@ impl SaturateArgs {
 
     /// A flag that is given and means something to a drive alone. Those with a default count as
     /// given when they differ from it.
-    #[must_use]
     pub fn first_of_drives(&self) -> Option<&'static str> {
         let given = [
             ("--cache-dir", self.cache_dir.is_some()),
@@ -201,7 +199,6 @@ impl SaturateArgs {
     }
 
     /// Connection options of the object store, with a place for each of so many requests in flight.
-    #[must_use]
     pub fn object_options(&self, in_flight: u32) -> ObjectOptions {
         ObjectOptions { concurrency: in_flight, ..self.objects.options.clone() }
     }

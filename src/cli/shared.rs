@@ -11,7 +11,6 @@ use ringfall_config::values::{Mib, whole_seconds};
 use ringfall_config::{Shared, Taken};
 
 /// The flag of the setting with that key.
-#[must_use]
 pub fn flag(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
@@ -57,13 +56,11 @@ pub struct ObjectArgs {
 
 impl ObjectArgs {
     /// A flag that was given; none where none was.
-    #[must_use]
     pub fn first_given(&self) -> Option<String> {
         self.given.first().map(|key| flag(key))
     }
 
     /// Whether the setting of that key was given.
-    #[must_use]
     pub fn is_given(&self, key: &str) -> bool {
         self.given.contains(&key)
     }

@@ -159,7 +159,6 @@ impl SuiteArgs {
     }
 
     /// The list of workloads, for the help.
-    #[must_use]
     pub fn list() -> String {
         let rows = WORKLOADS.iter().map(|row| format!("  {:<21} {}", row.1, row.3));
         format!("Workloads:\n{}", rows.collect::<Vec<_>>().join("\n"))

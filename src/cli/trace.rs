@@ -99,7 +99,6 @@ pub struct TracePlanArgs {
 
 impl TraceFileArgs {
     /// The format that was named; none for `auto`.
-    #[must_use]
     pub fn named_format(&self) -> Option<TraceFormat> {
         TraceFormat::ALL.into_iter().find(|format| format.name() == self.format)
     }

@@ -6,7 +6,6 @@ use ringfall_model::SCHEMA_PAGE;
 use crate::cli::SchemaName;
 
 /// The schema of that name, as JSON Schema 2020-12.
-#[must_use]
 pub const fn page(name: SchemaName) -> &'static str {
     match name {
         SchemaName::Results => SCHEMA_PAGE,

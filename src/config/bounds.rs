@@ -375,7 +375,6 @@ fn little_space(plan: &Plan) -> Option<String> {
 }
 
 /// Sentences about what can't be met as it may have been meant; the run begins all the same.
-#[must_use]
 pub fn advice(plan: &Plan) -> Vec<String> {
     let mut sentences = plan.told.clone();
     sentences.extend(closed_division(plan));

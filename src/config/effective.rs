@@ -10,7 +10,6 @@ const FREE_MAPS: [&str; 2] = ["models", "workload.personas"];
 
 /// The commented configuration of a plan, valid as `--config`. What is worked out at each start
 /// stays `auto`, with the present value beside it.
-#[must_use]
 pub fn render(plan: &Plan) -> String {
     let typed = serde_json::to_value(&plan.typed).unwrap_or_default();
     let resolved = serde_json::to_value(&plan.effective).unwrap_or_default();

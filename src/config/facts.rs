@@ -31,7 +31,6 @@ pub struct Facts {
 impl Facts {
     /// The same for a run that is simulated: it must not depend on where it is computed. One core;
     /// no host memory but what is asked for. What computing it takes is still held against `room`.
-    #[must_use]
     pub fn of_no_machine(&self) -> Facts {
         Facts {
             cores: 1,
@@ -43,7 +42,6 @@ impl Facts {
     }
 
     /// Looks at this machine, its clock and its source of random numbers.
-    #[must_use]
     pub fn look() -> Facts {
         let room = Room::look();
         // A clock before 1970 only spoils the name of the results.
@@ -62,7 +60,6 @@ impl Facts {
 }
 
 /// A time as `20250131T235959Z`: sorts, and is no trouble in file names.
-#[must_use]
 pub fn compact_utc(unix_s: u64) -> String {
     // A clock beyond the year 9999 is as wrong as one before 1970.
     let time = i64::try_from(unix_s).ok().and_then(|unix_s| Timestamp::from_second(unix_s).ok());

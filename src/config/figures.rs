@@ -59,13 +59,11 @@ figures! {
 
 impl QosTargets {
     /// All of them, most urgent class first, ms.
-    #[must_use]
     pub fn all_ms(&self) -> [[u64; 4]; 3] {
         [self.interactive, self.responsive, self.batch]
     }
 
     /// P95 target of each class, ns, at most a day.
-    #[must_use]
     pub fn p95_ns(&self) -> [u64; 3] {
         self.all_ms().map(|[p95, ..]| p95.min(TARGET_MS_MAX) * MILLISECOND.as_ns())
     }
@@ -103,7 +101,6 @@ figures! {
 
 impl SaturationTargets {
     /// In the autoscaler's units.
-    #[must_use]
     pub fn storage(&self) -> StorageTargets {
         let ns = |ms: f64| Nanos::from_ns_f64(ms * MILLISECOND.as_ns_f64()).as_ns();
         StorageTargets {
@@ -220,7 +217,6 @@ figures! {
 
 impl Eviction {
     /// The same limits as the engine takes them, in thousandths.
-    #[must_use]
     pub fn watermarks(&self) -> Watermarks {
         Watermarks {
             evict_target_permille: permille(self.target_usage_ratio),
@@ -246,7 +242,6 @@ figures! {
 
 impl GpuLimits {
     /// Memory that the tier may take on a GPU that has so much in all and so much free, bytes.
-    #[must_use]
     pub fn bytes_of(&self, memory_bytes: u64, free_bytes: u64) -> u64 {
         let share = |bytes: u64, ratio: f64| bytes / 1000 * u64::from(permille(ratio));
         let left = 1.0 - self.reserve_fraction.clamp(0.0, 1.0);

@@ -53,7 +53,6 @@ impl ConfigFile {
     }
 
     /// The line that sets `key`, from 1; `None` when none does so plainly.
-    #[must_use]
     pub fn line_of(&self, key: &str) -> Option<usize> {
         self.text.lines().position(|line| key_of(line) == Some(key)).map(|index| index + 1)
     }

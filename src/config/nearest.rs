@@ -11,7 +11,6 @@ const DISTANCE_SHARE_MAX: usize = 3;
 /// places count as one edit, when that is small enough to be a slip: at most a third of the longer
 /// name, or when one is the start or a word of the other. Of two equally near, the one that begins
 /// alike for longer.
-#[must_use]
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = normal(typed);
     let mut best: Option<((usize, Reverse<usize>), &'a str)> = None;

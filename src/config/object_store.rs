@@ -122,7 +122,6 @@ fn given(typed: &str) -> Option<String> {
 
 impl Settings {
     /// The object store that `cache_dir` names, if it names one.
-    #[must_use]
     pub fn object_url(&self) -> Option<ObjectUrl> {
         self.cache_dirs.iter().find_map(|path| match Place::parse(path.to_str()?) {
             Ok(Place::Objects(url)) => Some(url),
@@ -131,13 +130,11 @@ impl Settings {
     }
 
     /// To which degree storage can reduce the content.
-    #[must_use]
     pub const fn shape(&self) -> Shape {
         Shape { dedupe_ratio: self.dedupe_ratio, compress_ratio: self.compress_ratio }
     }
 
     /// Connection options of the object store.
-    #[must_use]
     pub fn object_options(&self) -> ObjectOptions {
         let endpoints = given(&self.object_endpoint).unwrap_or_default();
         let endpoints = endpoints.split(',').map(|endpoint| endpoint.trim().to_owned());

@@ -517,7 +517,6 @@ settings! {
 
 impl Settings {
     /// The files that a run writes, by the keys of their settings.
-    #[must_use]
     pub fn written(&self) -> Vec<(&'static str, &Path)> {
         let more = [
             ("xlsx_output", &self.xlsx_output),

@@ -18,7 +18,6 @@ const HEAD: &str = "\
 const WITHOUT_FLAG: &str = include_str!("without_flag.yaml");
 
 /// The page of all defaults: every setting with its comment, its bounds and its default.
-#[must_use]
 pub fn defaults_page() -> String {
     let mut page = HEAD.to_owned();
     let mut section = "";

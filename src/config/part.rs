@@ -17,7 +17,6 @@ pub enum Part {
 
 impl Part {
     /// Whether this program has it.
-    #[must_use]
     pub const fn is_built(self) -> bool {
         match self {
             Part::Mpi => cfg!(feature = "mpi"),
@@ -28,7 +27,6 @@ impl Part {
     }
 
     /// Refusal by a program that does not have it, with the remedy.
-    #[must_use]
     pub const fn refusal(self) -> &'static str {
         match self {
             Part::Mpi => {

@@ -186,7 +186,6 @@ pub enum Origin {
 
 impl Origin {
     /// As the comments of `ringfall config` say it.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Origin::Default => "default",
@@ -220,7 +219,6 @@ pub enum Traffic {
 
 impl Traffic {
     /// As it is reported.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Traffic::Drawn => "synthetic",
@@ -309,7 +307,6 @@ impl std::ops::DerefMut for Plan {
 
 impl Plan {
     /// Settings given that need a real drive: the flags, and why each has no effect without one.
-    #[must_use]
     pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
         let is_given =
             |key: &&str| matches!(self.origins.get(*key), Some(Origin::CommandLine | Origin::File));
@@ -320,21 +317,18 @@ impl Plan {
 
     /// Number of ranks that wait for each other and measure together; none where this run is alone,
     /// or where ranks begin at a time that each was given.
-    #[must_use]
     pub fn group_size(&self) -> Option<u32> {
         let (size, _) = self.rank.as_ref().and_then(Rank::meeting)?;
         self.start_at_unix_s.is_none().then_some(size)
     }
 
     /// Whether the run ends when its requests do: those asked for, or those of a trace.
-    #[must_use]
     pub fn ends_when_exhausted(&self) -> bool {
         let has_trace = matches!(self.traffic, Traffic::Trace { .. });
         self.max_requests.is_some() || (has_trace && self.replay_cycles > 0)
     }
 
     /// One of the plan's trials: the same run once, with a result file of its own.
-    #[must_use]
     pub fn trial(&self, output: PathBuf) -> Plan {
         let mut trial = self.clone();
         trial.settings.trials = 1;

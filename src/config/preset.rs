@@ -77,13 +77,11 @@ impl Preset {
     }
 
     /// Whether it is one of the six that are recommended by model.
-    #[must_use]
     pub fn is_of_a_model(&self) -> bool {
         !self.name.starts_with("mlperf-")
     }
 
     /// Its settings; all others are left alone.
-    #[must_use]
     pub fn options(&self) -> Options {
         Options {
             model: Some(self.model.to_owned()),
@@ -97,7 +95,6 @@ impl Preset {
     }
 
     /// Its flags, as they would be typed, on two lines.
-    #[must_use]
     pub fn flags(&self) -> String {
         format!(
             "--model {} --num-users {} --duration {PRESET_DURATION_S}\n  --cpu-mem-gb {} \
@@ -108,7 +105,6 @@ impl Preset {
 }
 
 /// All presets, a line each, and what they stand for.
-#[must_use]
 pub fn presets_page() -> String {
     let mut page = "Presets: recommended invocations of the reference benchmark. Flags that are \
                     given too take\nprecedence.\n\n"

@@ -60,7 +60,6 @@ pub enum MeetsBy<'a> {
 impl Rank {
     /// Looks at the launcher and at this machine; none where no launcher started more than one
     /// process.
-    #[must_use]
     pub fn look() -> Option<Rank> {
         let launcher =
             Launcher::look().filter(|launcher| launcher.size != Some(1) || launcher.rank > 0)?;
@@ -102,7 +101,6 @@ impl Rank {
     }
 
     /// Reason why the launcher's numbers can't be right, if any: a rank beyond the number of ranks.
-    #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let Launcher { rank, size, .. } = &self.launcher;
         let size = size.filter(|size| rank >= size)?;
@@ -115,19 +113,16 @@ impl Rank {
 
     /// Number of ranks that share this machine, ≥ 1. Where the launcher does not say how many are
     /// here, all of them are taken to be.
-    #[must_use]
     pub fn ranks_here(&self) -> u32 {
         self.launcher.local_size.or(self.launcher.size).unwrap_or(1).max(1)
     }
 
     /// Number of all ranks, where they are known to be several.
-    #[must_use]
     pub fn several(&self) -> Option<u32> {
         self.launcher.size.filter(|&size| size > 1 && size > self.launcher.rank)
     }
 
     /// The number of all ranks, and by what they can meet; none where one of the two is not known.
-    #[must_use]
     pub fn meeting(&self) -> Option<(u32, MeetsBy<'_>)> {
         let by = match self.is_by_mpi {
             true => MeetsBy::Mpi,
@@ -137,7 +132,6 @@ impl Rank {
     }
 
     /// The cores that are its own; none where it uses all that it may.
-    #[must_use]
     pub fn own_cpus(&self) -> Option<&[usize]> {
         match &self.cores {
             Cores::Slice(cpus) => Some(cpus),
@@ -146,7 +140,6 @@ impl Rank {
     }
 
     /// The machine as this rank may use it: its cores, and its part of the memory.
-    #[must_use]
     pub(super) fn share_of(&self, facts: &Facts) -> Facts {
         let here = self.ranks_here();
         let cores = match &self.cores {
@@ -250,13 +243,11 @@ impl Rank {
     }
 
     /// Name of the directories that are its own.
-    #[must_use]
     pub fn own_name(&self) -> String {
         format!("rank_{}", self.launcher.rank)
     }
 
     /// Its own directory below one that several ranks were given; a device stays as it is.
-    #[must_use]
     pub fn own_directory(&self, path: &Path) -> PathBuf {
         match base_of(path, &self.own_name()).is_some() || is_device(path) {
             true => path.to_owned(),
@@ -265,7 +256,6 @@ impl Rank {
     }
 
     /// Reason why several ranks of one machine can't keep their data on this device, if any.
-    #[must_use]
     pub fn can_t_share(&self, path: &Path) -> Option<String> {
         let here = self.ranks_here();
         (here > 1 && is_device(path)).then(|| {

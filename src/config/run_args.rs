@@ -30,7 +30,6 @@ pub struct RunArgs {
 impl RunArgs {
     /// Defaults that hold for what is not given. A published invocation and a file, which may be
     /// the reference's, come with the reference's.
-    #[must_use]
     pub fn defaults(&self) -> Defaults {
         match self.has_plain_directory && self.preset.is_none() && self.config.is_none() {
             true => Defaults::Own,

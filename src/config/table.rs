@@ -50,20 +50,17 @@ pub struct Setting {
 impl Setting {
     /// First sentence of the description, without a full stop, bounds or default. Other settings
     /// are named by their flags, here and in the details, as the help shows them.
-    #[must_use]
     pub fn summary(&self) -> String {
         self.paragraphs().next().unwrap_or_default()
     }
 
     /// Rest of the description, in sentences.
-    #[must_use]
     pub fn details(&self) -> Vec<String> {
         self.paragraphs().skip(1).collect()
     }
 
     /// All of that as sentences for a reader of a configuration file, with the bounds: other
     /// settings are named by their keys.
-    #[must_use]
     pub fn description(&self) -> String {
         let mut sentences = vec![format!("{}.", self.summary())];
         sentences.extend(self.details());
@@ -72,19 +69,16 @@ impl Setting {
     }
 
     /// The values it may have, if they are bounded.
-    #[must_use]
     pub fn range(&self) -> Option<String> {
         (self.range)()
     }
 
     /// The names it may have and what each means, if there is a list of them.
-    #[must_use]
     pub fn choices(&self) -> Vec<(String, String)> {
         (self.choices)()
     }
 
     /// As a schema describes it: its type, its bounds or names, its default and what it is.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = (self.schema)();
         // Words as they are, all else as JSON has it.
@@ -95,7 +89,6 @@ impl Setting {
     }
 
     /// As it is typed: `--num-users`.
-    #[must_use]
     pub fn flag(&self) -> String {
         format!("--{}", flag(self.key))
     }
@@ -268,7 +261,6 @@ macro_rules! settings {
             }
 
             /// Names that this layer says something about.
-            #[must_use]
             pub fn given(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $($(if self.$key.is_some() { names.push(stringify!($key)); })+)+

@@ -129,7 +129,6 @@ fn checked_prefix(prefix: &str) -> Result<String, String> {
 
 impl ObjectUrl {
     /// The whole name of an object: what it is called below the prefix.
-    #[must_use]
     pub fn key(&self, name: &str) -> String {
         match self.prefix.as_str() {
             "" => name.to_owned(),
@@ -138,7 +137,6 @@ impl ObjectUrl {
     }
 
     /// The same place one step further down.
-    #[must_use]
     pub fn below(&self, name: &str) -> ObjectUrl {
         ObjectUrl { prefix: self.key(name), ..self.clone() }
     }

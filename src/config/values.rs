@@ -211,7 +211,6 @@ pub enum Seed {
 
 impl Seed {
     /// The number that was given; `drawn` where one is to be drawn.
-    #[must_use]
     pub fn number_or(self, drawn: u64) -> u64 {
         match self {
             Seed::Random => drawn,

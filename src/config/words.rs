@@ -32,11 +32,9 @@ pub trait Named: Copy + PartialEq + Send + Sync + 'static {
     const ALIASES: &'static [(&'static str, &'static str)];
 
     /// As it is typed and reported.
-    #[must_use]
     fn name(self) -> &'static str;
 
     /// Meaning of the name, in a sentence or two.
-    #[must_use]
     fn meaning(self) -> &'static str;
 }
 

@@ -94,7 +94,6 @@ workload_section! {
 
 impl Plan {
     /// Settings of the workload: the section and the flags together.
-    #[must_use]
     pub fn workload_config(&self) -> WorkloadConfig {
         WorkloadConfig {
             model: self.model_spec.clone(),

@@ -186,7 +186,6 @@ impl Reading {
     }
 
     /// The highest rates of one report.
-    #[must_use]
     pub fn peak_bytes_per_s(&self) -> BytesPerS {
         [0, 1].map(|of| self.reports.iter().map(|r| r.bytes_per_s[of]).fold(0.0, f64::max))
     }
@@ -194,7 +193,6 @@ impl Reading {
     /// Adds the reports up over their times; none where they have no times. The first report has no
     /// beginning: it is taken to be as long as the second, also where it is what iostat prints
     /// first, the mean since boot.
-    #[must_use]
     pub fn counted(&self) -> Option<TimedSum> {
         let reports = &self.reports;
         let times: Vec<i64> = reports.iter().map(|report| report.time_s).collect::<Option<_>>()?;
@@ -219,7 +217,6 @@ impl Reading {
 
     /// Means of the device that moved most; none without a device. The first of several reports is
     /// that since the machine's start, and is left out.
-    #[must_use]
     pub fn rates(&self) -> Option<IostatRates> {
         let is_one_report = self.reports.len() < 2;
         let moved = self.devices.values().map(|device| match is_one_report {
@@ -308,7 +305,6 @@ fn time_of_day(line: &str) -> Option<i64> {
 }
 
 /// Whether a file's name says that it holds iostat's output, not a result.
-#[must_use]
 pub fn is_named_so(name: &str) -> bool {
     name.to_ascii_lowercase().contains(WORD)
 }
@@ -316,7 +312,6 @@ pub fn is_named_so(name: &str) -> bool {
 /// The one of the files that lies beside the result by its name: `NAME_iostat.log`, `NAME.iostat`,
 /// `iostat_NAME.txt`, or `iostat_DEVICE_BASE.txt` beside `…_BASE.json`, where BASE holds the
 /// configuration, as the reference's discovery has it.
-#[must_use]
 pub fn beside<'a>(result: &Path, files: &'a [PathBuf]) -> Option<&'a PathBuf> {
     let of = result.file_stem()?.to_str()?;
     let is_beside = |file: &&PathBuf| {

@@ -33,7 +33,6 @@ impl DriveLook {
     /// Understands what a SATA drive with logical sectors of that size answered: IDENTIFY DEVICE
     /// data, and the pages of the Device Statistics log that it has, in any order. None where the
     /// first is cut short.
-    #[must_use]
     pub fn parse_ata<P: AsRef<[u8]>>(
         identity: &[u8],
         statistics: &[P],

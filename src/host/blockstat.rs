@@ -61,21 +61,18 @@ const SECTOR_BYTES: u64 = 512;
 
 impl BlockCounters {
     /// Reads the counters of the disk `numbers` (`major:minor`); `None` where there is none.
-    #[must_use]
     pub fn read(numbers: &str) -> Option<BlockCounters> {
         let path = block_directory(Path::new("/"), numbers).join("stat");
         BlockCounters::parse(&std::fs::read_to_string(path).ok()?)
     }
 
     /// Reads the counters of each of these devices; `None` for one that has none.
-    #[must_use]
     pub fn of_links(links: &[ChainLink]) -> Vec<Option<BlockCounters>> {
         links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
     }
 
     /// Whether the disk's counters have NVMe passthrough commands in them: where that was asked for
     /// (Linux 6.13, `queue/iostats_passthrough`).
-    #[must_use]
     pub fn have_passthrough(numbers: &str) -> bool {
         let directory = block_directory(Path::new("/"), numbers);
         let path = directory.join("queue/iostats_passthrough");
@@ -102,7 +99,6 @@ impl BlockCounters {
 
     /// The counters of several disks as those of one: sums, and of the time with requests in flight
     /// the mean.
-    #[must_use]
     pub fn together(all: &[BlockCounters]) -> Option<BlockCounters> {
         let sum = |of: fn(&BlockCounters) -> u64| all.iter().map(of).sum::<u64>();
         let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
@@ -123,7 +119,6 @@ impl BlockCounters {
 
 impl BlockDelta {
     /// Subtracts `before` from `after` for the disk of this name.
-    #[must_use]
     pub fn between(device: &str, before: BlockCounters, after: BlockCounters) -> BlockDelta {
         let flushes = before.flushes.zip(after.flushes);
         BlockDelta {
@@ -142,7 +137,6 @@ impl BlockDelta {
 
     /// Subtracts one reading of all these devices from a later one; without those that either has
     /// no counters of.
-    #[must_use]
     pub fn of_links(
         links: &[ChainLink],
         before: &[Option<BlockCounters>],

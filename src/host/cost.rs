@@ -87,7 +87,6 @@ fn quotas(root: &Root) -> Vec<Quota> {
 
 impl CostSnapshot {
     /// Now. `None` where the kernel doesn't say.
-    #[must_use]
     pub fn now() -> Option<CostSnapshot> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         // The executable's name, in parentheses, may hold blanks.
@@ -101,7 +100,6 @@ impl CostSnapshot {
     }
 
     /// Resources used from `self` to `later`.
-    #[must_use]
     pub fn until(&self, later: &CostSnapshot) -> Cost {
         let cpu_s = later.cpu.saturating_sub(self.cpu).as_secs_f64();
         let user = later.user_ticks.saturating_sub(self.user_ticks) as f64;
@@ -148,7 +146,6 @@ fn thread_switches() -> Option<(u64, u64)> {
 }
 
 /// Highest resident memory since the process began.
-#[must_use]
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     kib_of(&status, "VmHWM")
@@ -161,7 +158,6 @@ pub fn reset_peak_rss() -> bool {
 
 impl Cost {
     /// CPU seconds for each GiB of `bytes` moved.
-    #[must_use]
     pub fn cpu_s_per_gib(&self, bytes: u64) -> Option<f64> {
         let gib = bytes as f64 / (1u64 << 30) as f64;
         (gib > 0.0).then_some((self.cpu_user_s? + self.cpu_system_s?) / gib)

@@ -6,7 +6,6 @@ use crate::kernel::{cgroups, parse_list};
 use crate::root::Root;
 
 /// Cores that this process may use, by number, ascending; empty where the kernel does not say.
-#[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
@@ -14,7 +13,6 @@ pub fn allowed_cpus() -> Vec<usize> {
 
 /// Number of cores that a process here has when nobody has bound it: those of its cgroup, or all
 /// that are online. None where nothing says so.
-#[must_use]
 pub fn unbound_cpu_count() -> Option<usize> {
     let root = Root::machine();
     let own = cgroups(&root, None).pop();

@@ -69,7 +69,6 @@ pub struct ChainLink {
 const LINKS_MAX: usize = 256;
 
 /// `major:minor` of the block device that a path is on, or is.
-#[must_use]
 pub fn device_numbers(path: &Path) -> Option<String> {
     let block_device = nvme_block_device(path);
     let metadata = std::fs::metadata(block_device.as_deref().unwrap_or(path)).ok()?;
@@ -82,7 +81,6 @@ pub fn device_numbers(path: &Path) -> Option<String> {
 
 impl DeviceFacts {
     /// The whole disk of a partition or disk; `None` for file systems without one (tmpfs).
-    #[must_use]
     pub fn of(numbers: &str) -> Option<DeviceFacts> {
         DeviceFacts::below(&Root::machine(), numbers)
     }
@@ -136,7 +134,6 @@ pub(super) fn sensor(root: &Root, disk: &Path, file: &str) -> Option<f64> {
 }
 
 /// Every device below the one of these numbers, that one first, members in order of their names.
-#[must_use]
 pub fn chain(numbers: &str) -> Vec<ChainLink> {
     let mut links = Vec::new();
     walk(&Root::machine(), numbers, None, &mut links);
@@ -188,7 +185,6 @@ fn walk(root: &Root, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLi
 }
 
 /// Those of the devices that stand on no other, each once: the drives, where there are any.
-#[must_use]
 pub fn lowest_devices(links: &[ChainLink]) -> Vec<&ChainLink> {
     let mut lowest: Vec<&ChainLink> = Vec::new();
     for link in links.iter().filter(|link| link.kind != "memory") {
@@ -210,7 +206,6 @@ fn memory_file_system(file: &Path) -> Option<&'static str> {
 
 /// The PCIe port below which all of these disks (`major:minor`) are, if it is not a root of the
 /// machine: the address of the last bridge that they have in common.
-#[must_use]
 pub fn shared_port(disks: &[&str]) -> Option<String> {
     shared_port_below(&Root::machine(), disks)
 }

@@ -7,7 +7,6 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
 /// Free space where a directory is or would be made, bytes; none where nobody says.
-#[must_use]
 pub fn free_bytes(place: &Path) -> Option<u64> {
     let place = std::path::absolute(place).ok()?;
     let there = place.ancestors().find(|path| path.exists())?;
@@ -18,7 +17,6 @@ pub fn free_bytes(place: &Path) -> Option<u64> {
 /// Whether files in the nearest directory above `path` that is there (or `path` itself) take
 /// O_DIRECT. Nothing is written, and nothing is left. None where it can't be tried: the directory
 /// can't be written, or its file system makes no files without a name.
-#[must_use]
 pub fn takes_direct_io(path: &Path) -> Option<bool> {
     let directory = path.ancestors().find(|above| above.is_dir())?;
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

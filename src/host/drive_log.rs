@@ -130,7 +130,6 @@ pub struct MediaLog {
 impl DriveLook {
     /// Understands the pages; none where one of the first two is too short. The third may be
     /// another maker's page, or missing.
-    #[must_use]
     pub fn parse(controller: &[u8], health: &[u8], extended: Option<&[u8]>) -> Option<DriveLook> {
         Some(DriveLook {
             kind: LogKind::Nvme,
@@ -191,7 +190,6 @@ impl HealthLog {
     }
 
     /// Conditions that the drive warns of, each the rest of a sentence about it.
-    #[must_use]
     pub fn conditions(&self) -> Vec<&'static str> {
         let bits = self.critical_warning.unwrap_or(0);
         let all = CRITICAL.iter().enumerate();

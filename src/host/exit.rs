@@ -17,7 +17,6 @@ pub enum Exit {
 
 impl Exit {
     /// The exit status that the process ends with, as `src/running/run/README.md` lists them.
-    #[must_use]
     pub const fn status(self) -> u8 {
         self as u8
     }

@@ -67,7 +67,6 @@ impl Spot {
     }
 
     /// Whether it is a socket, which can't be opened.
-    #[must_use]
     pub fn is_socket(&self) -> bool {
         let found = rustix::fs::statat(&self.directory, &self.name, AtFlags::empty());
         found.is_ok_and(|stat| kind(&stat) == FileType::Socket)
@@ -79,7 +78,6 @@ impl Spot {
     }
 
     /// Name that the file has in its directory.
-    #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -182,7 +180,6 @@ impl<'a> Draft<'a> {
     }
 
     /// The file, to write to.
-    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -67,7 +67,6 @@ impl Interrupt {
     }
 
     /// Whether a signal came.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -80,7 +79,6 @@ impl Interrupt {
     }
 
     /// The flag itself, for whoever looks at one.
-    #[must_use]
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }

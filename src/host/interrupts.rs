@@ -13,7 +13,6 @@ const LEVELS: usize = 4;
 
 /// The cores that the disk with these device numbers interrupts; none where the kernel does not
 /// say, and of disks without interrupts of their own, as loop devices and volumes.
-#[must_use]
 pub fn interrupted_cores(numbers: &str) -> BTreeSet<usize> {
     interrupted_below(&Root::machine(), numbers)
 }

@@ -31,7 +31,6 @@ const LAUNCH: [&str; 2] = ["PMIX_NAMESPACE", "PALS_APID"];
 
 impl Launcher {
     /// The one that started this process; none where nothing says so.
-    #[must_use]
     pub fn look() -> Option<Launcher> {
         Launcher::of(|name| std::env::var(name).ok())
     }
@@ -59,14 +58,12 @@ impl Launcher {
     }
 
     /// Whether others of the same launch may use this machine too.
-    #[must_use]
     pub fn shares_the_machine(&self) -> bool {
         self.local_size.or(self.size) != Some(1)
     }
 }
 
 /// Name of this machine, as its kernel has it.
-#[must_use]
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

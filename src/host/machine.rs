@@ -57,7 +57,6 @@ pub struct MountFacts {
 impl Machine {
     /// The memory of this machine that held the data in place of a drive: a file system in memory,
     /// or the block device of that kind that all others stand on; none where there is a drive.
-    #[must_use]
     pub fn memory(&self) -> Option<&str> {
         let file_system = self.mount.as_ref().map_or("", |mount| mount.file_system.as_str());
         if matches!(file_system, "tmpfs" | "ramfs" | "devtmpfs") {
@@ -79,7 +78,6 @@ impl Machine {
     }
 
     /// Sentence for a reader of figures, where memory held the data.
-    #[must_use]
     pub fn in_memory(&self) -> Option<String> {
         let memory = self.memory()?;
         Some(format!("the data was in memory ({memory}): no drive was measured"))
@@ -87,7 +85,6 @@ impl Machine {
 
     /// Limits on the I/O of the devices below the data files, as a sentence without its full stop;
     /// none where there are none.
-    #[must_use]
     pub fn throttled(&self) -> Option<String> {
         let told: Vec<String> = self
             .throttles
@@ -99,7 +96,6 @@ impl Machine {
 
     /// Share of the closest of these limits on bandwidth that so many bytes a second, read and
     /// written, use; none where there is none.
-    #[must_use]
     pub fn throttle_share(&self, rates: [f64; 2]) -> Option<f64> {
         let shares = self.throttles.iter().filter_map(|throttle| throttle.share_used(rates));
         shares.max_by(f64::total_cmp)
@@ -114,7 +110,6 @@ impl Machine {
     }
 
     /// Reads the facts about this machine, for a run that keeps no data on any storage.
-    #[must_use]
     pub fn look_without_store() -> Machine {
         Machine {
             cache_dir: None,
@@ -127,7 +122,6 @@ impl Machine {
     }
 
     /// Reads the facts about this machine, and about the storage below `path`, which exists.
-    #[must_use]
     pub fn look(path: &Path) -> Machine {
         let root = Root::machine();
         let cpuinfo = root.page("/proc/cpuinfo").unwrap_or_default();

@@ -32,7 +32,6 @@ struct Hand {
 
 impl Topology {
     /// The nodes of this machine; none where the kernel doesn't say.
-    #[must_use]
     pub fn of_machine() -> Topology {
         Topology::below(&Root::machine())
     }
@@ -57,7 +56,6 @@ impl Topology {
     ///
     /// `drive_nodes` has the node of each drive, none where it is not known. With two nodes that
     /// have three drives and one, the first four cores are three of the one and one of the other.
-    #[must_use]
     pub fn deal(&self, mut cores: Vec<usize>, drive_nodes: &[Option<u32>]) -> Vec<usize> {
         cores.sort_unstable();
         let mut hands: Vec<Hand> = Vec::new();
@@ -85,7 +83,6 @@ impl Topology {
     /// Bytes between a drive of that node and shards on cores of other nodes. None where that can't
     /// be told: the machine has one node, the drive's is not known, or a shard that moved bytes was
     /// not pinned.
-    #[must_use]
     pub fn remote_bytes(
         &self,
         shards: &[ShardBytes],

@@ -49,7 +49,6 @@ pub enum Stream {
 
 impl Stream {
     /// Name of the stream in messages.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Stream::Out => "standard output",

@@ -223,7 +223,6 @@ fn open_to_write(spot: &Spot) -> Result<File> {
 
 /// Whether `path` is a pipe that this process does not hold open. Its reader may not be there yet,
 /// or not any more when the results are: they would be waited with, or lost.
-#[must_use]
 pub fn is_strange_pipe(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };
     metadata.file_type().is_fifo() && !is_held(&metadata)

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use crate::human;
 
 /// A failed I/O and what to do about it.
-#[must_use]
 pub fn told_io(error: &IoError) -> String {
     let remedy = match (error.tier, error.kind) {
         (Tier::Gpu, ErrorKind::Resources) => {
@@ -65,7 +64,6 @@ fn told_object_io(error: &IoError) -> String {
 }
 
 /// Describes the error that kept the engine from starting, and the remedy.
-#[must_use]
 pub fn told_setup(error: &SetupError) -> String {
     format!("{}: {}", error.what(), setup_remedy(error))
 }
@@ -172,7 +170,6 @@ fn ring_remedy(errno: Errno) -> &'static str {
 }
 
 /// Remedy of the error that kept the engine from starting.
-#[must_use]
 pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
     let remedy = match error {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",

@@ -46,7 +46,6 @@ pub struct MemoryRoom {
 
 impl Room {
     /// Looks at this machine.
-    #[must_use]
     pub fn look() -> Room {
         let memory = tightest([machine_memory(), cgroup_memory(&Root::machine()), address_space()]);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -58,7 +57,6 @@ impl Room {
     }
 
     /// A machine of which nothing is known but its cores: nothing is refused for its sake.
-    #[must_use]
     pub fn unknown(cores: u32) -> Room {
         Room { memory: None, cores, open_files_max: None }
     }
@@ -66,20 +64,17 @@ impl Room {
     /// Memory that the CPU tier of a run under way may still take, bytes, less what is left to
     /// others, or alone where the tier is forced; none where nothing says so. Its addresses are
     /// taken when it begins, so their limit is not asked.
-    #[must_use]
     pub fn memory_left(is_forced: bool) -> Option<u64> {
         let memory = tightest([machine_memory(), cgroup_memory(&Root::machine())])?;
         Some(if is_forced { memory.asked_bytes_max() } else { memory.tier_bytes_max() })
     }
 
     /// Bytes of memory that can still be taken, where that is known.
-    #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory.as_ref().map(|memory| memory.bytes)
     }
 
     /// The memory that is there, when `bytes` are more than it can give.
-    #[must_use]
     pub fn lacks(&self, bytes: u64) -> Option<&MemoryRoom> {
         self.memory.as_ref().filter(|memory| bytes > memory.asked_bytes_max())
     }
@@ -87,7 +82,6 @@ impl Room {
 
 impl MemoryRoom {
     /// Whether it is the limit of addresses, of which threads take more than of memory.
-    #[must_use]
     pub fn is_address_space(&self) -> bool {
         self.source == ADDRESS_SPACE
     }
@@ -98,13 +92,11 @@ impl MemoryRoom {
     }
 
     /// Most that a run may ask for, bytes.
-    #[must_use]
     pub fn asked_bytes_max(&self) -> u64 {
         self.bytes - self.bytes / MEMORY_REST
     }
 
     /// Most that a run may take together with a CPU tier that nobody forces, bytes.
-    #[must_use]
     pub fn tier_bytes_max(&self) -> u64 {
         self.shared_bytes.min(self.asked_bytes_max())
     }
@@ -121,7 +113,6 @@ const UNITS: [(&str, u64); 4] =
     [("PiB", GIB << 20), ("TiB", GIB << 10), ("GiB", GIB), ("MiB", GIB >> 10)];
 
 /// Bytes as people read them: `22.3 GiB`, `512.0 MiB`.
-#[must_use]
 pub fn human(bytes: u64) -> String {
     let fits = UNITS.iter().find(|(_, size)| bytes >= *size);
     match fits {
@@ -131,7 +122,6 @@ pub fn human(bytes: u64) -> String {
 }
 
 /// Time in milliseconds as people read it, in seconds from one second on: `0.26 ms`, `4.17 s`.
-#[must_use]
 pub fn human_time(ms: f64) -> String {
     let (value, unit) = if ms < 999.5 { (ms, "ms") } else { (ms / 1e3, "s") };
     let decimals = match value {
@@ -144,7 +134,6 @@ pub fn human_time(ms: f64) -> String {
 
 /// Two different sizes as people read them, with as many digits as tell them apart: `4.31 GiB` and
 /// `4.34 GiB`, where `human` has 4.3 GiB for both. Equal ones are alike.
-#[must_use]
 pub fn human_apart(one: u64, other: u64) -> (String, String) {
     let plain = (human(one), human(other));
     if one == other || plain.0 != plain.1 {
@@ -162,7 +151,6 @@ pub fn human_apart(one: u64, other: u64) -> (String, String) {
 }
 
 /// A number of things in words: `1 block`, `2 blocks`, `0 entries`.
-#[must_use]
 pub fn counted(count: u64, one: &str) -> String {
     match (count, one.strip_suffix('y')) {
         (1, _) => format!("1 {one}"),

@@ -17,19 +17,16 @@ pub struct Root(PathBuf);
 
 impl Root {
     /// The root of the machine that this process runs on.
-    #[must_use]
     pub fn machine() -> Root {
         Root::at(Path::new("/"))
     }
 
     /// A directory with a `proc` and a `sys` of its own.
-    #[must_use]
     pub fn at(path: &Path) -> Root {
         Root(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 
     /// An absolute path of the machine, where it is found in this tree.
-    #[must_use]
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))

@@ -26,7 +26,6 @@ fn terminal_size() -> Option<Winsize> {
 
 /// Columns of the terminal that this process writes to or reads from; else what COLUMNS says; none
 /// where neither says anything.
-#[must_use]
 pub fn terminal_columns() -> Option<usize> {
     let set = || std::env::var("COLUMNS").ok()?.parse().ok();
     terminal_size().map(|size| usize::from(size.ws_col)).or_else(set)
@@ -46,7 +45,6 @@ fn moves_its_cursor() -> bool {
 
 /// Whether somebody watches that stream on a terminal, where lines may be coloured and rewritten. A
 /// launcher gathers the output of many processes, at times through a terminal of its own.
-#[must_use]
 pub fn is_stream_watched(stream: Stream) -> bool {
     isatty(stream.file()) && Launcher::look().is_none()
 }
@@ -67,7 +65,6 @@ pub struct ProgressLine {
 
 impl ProgressLine {
     /// Lines on that stream. `plain_period`: between those for no terminal, if there are any.
-    #[must_use]
     pub fn new(stream: Stream, is_quiet: bool, plain_period: Option<Nanos>) -> ProgressLine {
         let mut line =
             ProgressLine::to(Box::new(Notices(stream)), is_stream_watched(stream), plain_period);
@@ -76,7 +73,6 @@ impl ProgressLine {
     }
 
     /// Lines for another writer, which may be a terminal.
-    #[must_use]
     pub fn to(
         out: Box<dyn Write + Send>,
         is_live: bool,
@@ -93,7 +89,6 @@ impl ProgressLine {
     }
 
     /// Whether what is shown is rewritten: somebody watches it on a terminal.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.is_live && self.out.is_some()
     }

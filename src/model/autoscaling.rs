@@ -255,7 +255,6 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
 
 impl AutoscalerReport {
     /// Words to follow the answer: that it is not confirmed, if so.
-    #[must_use]
     pub fn doubt(&self) -> &'static str {
         let all = [&self.conclusive, &self.peak_confirmed, &self.qos_confirmed];
         match all.into_iter().any(|is_so| is_so.known() == Some(false)) {
@@ -265,7 +264,6 @@ impl AutoscalerReport {
     }
 
     /// The last step of each number of users, by which the search judged it; fewest users first.
-    #[must_use]
     pub fn decisive_steps(&self) -> Vec<&CurvePoint> {
         let mut steps: Vec<&CurvePoint> = self.curve.iter().rev().collect();
         steps.sort_by_key(|step| step.users.known());
@@ -274,7 +272,6 @@ impl AutoscalerReport {
     }
 
     /// Answer of the search, in a clause: its peak, or the number of users within the target.
-    #[must_use]
     pub fn answer(&self) -> String {
         let doubt = self.doubt();
         let users = |users: u32| counted(users.into(), "user");
@@ -290,7 +287,6 @@ impl AutoscalerReport {
 
 impl UslReport {
     /// Throughput at a number of users by this fit, bytes/s; none where a figure of it is unknown.
-    #[must_use]
     pub fn bytes_per_s(&self, users: f64) -> Option<f64> {
         let pairs = users * (users - 1.0);
         let divisor = 1.0 + self.sigma.known()? * (users - 1.0) + self.kappa.known()? * pairs;

@@ -23,7 +23,6 @@ macro_rules! codes {
             $($(#[$list_doc])* pub const $list: &'static [Code] = &[$(Code::$name),*];)*
 
             /// The name, as it stands in results.
-            #[must_use]
             pub fn name(&self) -> &str {
                 match self {
                     $($(Code::$name => $text,)*)*
@@ -32,7 +31,6 @@ macro_rules! codes {
             }
 
             /// The code of that name.
-            #[must_use]
             pub fn named(name: String) -> Code {
                 match name.as_str() {
                     $($($text => Code::$name,)*)*

@@ -67,7 +67,6 @@ pub enum ColdVerdict {
 
 impl ColdVerdict {
     /// The verdict that follows from the share of the bytes read that reached the device.
-    #[must_use]
     pub fn of(reached_share: Option<f64>) -> ColdVerdict {
         match reached_share {
             None => ColdVerdict::Unseen,
@@ -97,7 +96,6 @@ pub struct ColdReads {
 
 impl ColdReads {
     /// The same of a run; `None` for one that read nothing, or no real device.
-    #[must_use]
     pub fn of_run(result: &RunResult) -> Option<ColdReads> {
         if result.simulation.is_some() {
             return None;
@@ -112,7 +110,6 @@ impl ColdReads {
     /// Judges reads of `engine_bytes` by the engine's count and, where the kernel counts,
     /// `kernel_bytes`; `are_commands`: the reads were NVMe commands, which bypass the kernel's
     /// counters. `None` when nothing was read.
-    #[must_use]
     pub fn of(
         engine_bytes: u64,
         kernel_bytes: Option<u64>,
@@ -163,7 +160,6 @@ impl ColdReads {
 /// it bypasses that, so what counts is the device below alone, also where others have it count
 /// more. `top` is the disk itself, should the levels have no counters; of several drives, their
 /// disks together, which the drives' levels may share and then don't count twice.
-#[must_use]
 pub fn reached_bytes(links: &[ChainLink], deltas: &[BlockDelta], top: &BlockDelta) -> u64 {
     let tops = || links.iter().enumerate().filter(|(_, link)| link.above.is_none());
     if tops().count() < 2 {
@@ -241,7 +237,6 @@ fn is_remote(file_system: &str) -> bool {
 }
 
 /// Caches below what the kernel of this machine counts, as far as it shows them.
-#[must_use]
 pub fn caches_below(machine: &Machine) -> Vec<String> {
     let mut found = Vec::new();
     let Some(device) = &machine.device else { return found };

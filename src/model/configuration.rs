@@ -46,14 +46,12 @@ impl fmt::Display for Configuration {
 
 impl Configuration {
     /// Capacity of the CPU tier, GiB.
-    #[must_use]
     pub fn cpu_memory_gib(&self) -> f64 {
         self.cpu_memory_mib as f64 / MIB_PER_GIB
     }
 
     /// Reads a result's name, `…_MODEL_cpuNGB_qdN_genMODE_usersN.json`, where something that tells
     /// trials apart may follow the users (`_trial3`). `None` when the name is no such one.
-    #[must_use]
     pub fn from_file_name(name: &str) -> Option<Configuration> {
         let name = name.rsplit(['/', '\\']).next()?;
         let name = name.strip_suffix(".json").unwrap_or(name);
@@ -80,7 +78,6 @@ impl Configuration {
     }
 
     /// Parses the name of a result: a whole configuration, or a published invocation.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Configuration> {
         Configuration::from_file_name(name).or_else(|| Configuration::from_invocation(name))
     }
@@ -88,7 +85,6 @@ impl Configuration {
     /// The published invocation that a result is named after: `MODEL_stress_trialN.json`,
     /// `MODEL_tput_trialN.json`, and those of the results summary with `mlperf` in the model's
     /// place and the host's name before the trial. `None` when the name is no such one.
-    #[must_use]
     pub fn from_invocation(name: &str) -> Option<Configuration> {
         let name = name.rsplit(['/', '\\']).next()?;
         let name = name.strip_suffix(".json").unwrap_or(name);
@@ -105,7 +101,6 @@ impl Configuration {
     }
 
     /// The configuration that the runs of a preset have, whatever their length.
-    #[must_use]
     pub fn from_preset(preset: &Preset) -> Configuration {
         Configuration {
             cpu_memory_mib: u64::from(preset.cpu_memory_gib) * 1024,
@@ -117,7 +112,6 @@ impl Configuration {
     }
 
     /// Reads the configuration that a result of ringfall holds. `None` when it holds none.
-    #[must_use]
     pub fn from_result(document: &Document) -> Option<Configuration> {
         let config = document.ringfall.config.as_ref()?;
         Some(Configuration {

@@ -36,7 +36,6 @@ pub struct Criterion {
 impl Criterion {
     /// Text of the measured value, with its unit and number of samples; a ratio as a percentage,
     /// like its name.
-    #[must_use]
     pub fn measured(&self) -> String {
         let actual = match (&self.actual, &*self.unit) {
             (Measure::Number(ratio), "ratio") => format!("{:.1} %", ratio * 100.0),
@@ -49,7 +48,6 @@ impl Criterion {
     }
 
     /// The requirement, and what was measured.
-    #[must_use]
     pub fn told(&self) -> String {
         format!("{}: {}", self.name, self.measured())
     }
@@ -106,7 +104,6 @@ pub struct Health {
 
 impl Health {
     /// Why nothing was judged, where nothing was.
-    #[must_use]
     pub fn why_no_data(&self) -> &'static str {
         match (self.criteria.is_empty(), self.too_few.is_empty()) {
             (false, _) => "the storage tier was asked for too little to judge it",
@@ -125,7 +122,6 @@ pub const SAMPLES_MIN: u64 = 20;
 pub const REFUSED_SHARE_MAX: f64 = 0.01;
 
 /// Judges a run by its profile.
-#[must_use]
 pub fn judge(result: &RunResult) -> Health {
     let mut criteria = match result.plan.performance_profile {
         _ if is_unmeasured(result) => Vec::new(),

@@ -40,7 +40,6 @@ pub enum Times {
 
 impl Times {
     /// Names of the histograms that hold them, all together.
-    #[must_use]
     pub const fn histograms(self) -> &'static [&'static str] {
         match self {
             EndToEnd => &CLASSES,
@@ -131,7 +130,6 @@ pub struct MetricValue {
 
 impl MetricValue {
     /// Text for people: the number, or `≥ …` where it is a bound.
-    #[must_use]
     pub fn told(&self, figure: impl Fn(f64) -> String) -> String {
         format!("{}{}", if self.is_bound { "≥ " } else { "" }, figure(self.number))
     }
@@ -139,21 +137,18 @@ impl MetricValue {
 
 impl Metric {
     /// Its value in a result; `None` when it was not measured, or only a bound of it is known.
-    #[must_use]
     pub fn of(&self, document: &Document) -> Option<f64> {
         (self.value)(document)
     }
 
     /// Lower bound of a percentile of all requests, whatever becomes of those that had not
     /// finished; `None` of other metrics.
-    #[must_use]
     pub fn at_least(&self, document: &Document) -> Option<f64> {
         let OfAllRequests(_, pick) = self.evidence else { return None };
         Some(pick(&document.ringfall.requests.as_ref()?.all)?.at_least_ms)
     }
 
     /// Its value in a result, or the bound that takes its place.
-    #[must_use]
     pub fn measured(&self, document: &Document) -> Option<MetricValue> {
         let value = self.of(document);
         let number = value.or_else(|| self.at_least(document))?;
@@ -161,7 +156,6 @@ impl Metric {
     }
 
     /// Its value as tables of runs have it: none of a P95 or P99 of few times.
-    #[must_use]
     pub fn in_tables(&self, document: &Document) -> Option<f64> {
         let value = self.of(document);
         let Quantile(times, quantile) = self.evidence else { return value };
@@ -175,7 +169,6 @@ impl Metric {
     }
 
     /// Whether `value` is better than `other`; `None` when neither can be.
-    #[must_use]
     pub fn wins(&self, value: f64, other: f64) -> Option<bool> {
         match self.better {
             Better::Higher => Some(value > other),
@@ -185,13 +178,11 @@ impl Metric {
     }
 
     /// The metric of that name.
-    #[must_use]
     pub fn by_key(key: &str) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.key == key)
     }
 
     /// Title of the metric of that key; the key itself where there is none.
-    #[must_use]
     pub fn title_of(key: &str) -> &str {
         Metric::by_key(key).map_or(key, |metric| metric.title)
     }

@@ -22,13 +22,11 @@ pub struct Published {
 }
 
 /// The preset whose settings these are; their length is left out of account.
-#[must_use]
 pub fn preset_of(configuration: &Configuration) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| Configuration::from_preset(preset) == *configuration)
 }
 
 /// Published ratios of that configuration, beside the ratios that `ratio_of` gives for a metric.
-#[must_use]
 pub fn published(
     configuration: &Configuration,
     ratio_of: impl Fn(&str) -> Option<f64>,

@@ -88,14 +88,12 @@ impl DerefMut for RunResult {
 
 impl RunResult {
     /// Word for where requests came from: the format of a trace, or the kind of another source.
-    #[must_use]
     pub fn source_name(&self) -> &'static str {
         self.source.format.map_or(self.plan.traffic.name(), TraceFormat::name)
     }
 
     /// Looks for entries that could be missed for want of room: those that other requests left, and
     /// in a decode-only run, whose requests write nothing, those of the population.
-    #[must_use]
     pub fn looks(&self) -> Looks {
         let mut looks = self.cache.reuse;
         if self.plan.phases == PhaseMode::DecodeOnly {
@@ -106,7 +104,6 @@ impl RunResult {
 
     /// Share of the device's limits that the run used; none without limits, and for a window
     /// without length.
-    #[must_use]
     pub fn roofline_share(&self) -> Option<f64> {
         let (_, roofline) = self.roofline.as_ref()?;
         let [read, written] = self.storage_rates()?;
@@ -115,7 +112,6 @@ impl RunResult {
 
     /// Share of the closest limit of a cgroup on the drive's bandwidth that the run used; none
     /// where there is none.
-    #[must_use]
     pub fn throttle_share(&self) -> Option<f64> {
         self.machine.throttle_share(self.storage_rates()?)
     }
@@ -128,7 +124,6 @@ impl RunResult {
 
     /// Whether the storage tier has all that its drives have room for, so that asking for a larger
     /// one would change nothing.
-    #[must_use]
     pub fn lacks_room(&self) -> bool {
         let asked_bytes = self.plan.storage_capacity_bytes;
         let given_bytes = self.tiers[Tier::Storage.index()].capacity_bytes;
@@ -138,19 +133,16 @@ impl RunResult {
     }
 
     /// Whether reads and writes were NVMe commands, which bypass the kernel's caches and counters.
-    #[must_use]
     pub fn is_of_commands(&self) -> bool {
         self.facts.iter().any(|shard| shard.ring.passthrough)
     }
 
     /// I/Os in flight at most in the window, each shard on each drive.
-    #[must_use]
     pub fn depth(&self) -> u32 {
         self.queue_depth.as_ref().map_or(self.plan.queue_depth, |found| found.chosen)
     }
 
     /// Whether a simulated run had buffers for as many I/Os as its queues take.
-    #[must_use]
     pub fn has_buffers_for_queues(&self) -> bool {
         deep_queue::has_buffers_for_all(self)
     }

@@ -162,13 +162,11 @@ impl SimulationReport {
     }
 
     /// Name of the simulated drive; merged results of different drives have none of their own.
-    #[must_use]
     pub fn device_name(&self) -> &str {
         self.device.as_ref().map_or("several drives", String::as_str)
     }
 
     /// Sentence that warns that the figures are those of a simulation.
-    #[must_use]
     pub fn told(&self) -> String {
         match self.is_without_drive() {
             true => "this run is a logical trace: no drive moved a byte, so its rates and \
@@ -183,7 +181,6 @@ impl SimulationReport {
     }
 
     /// The report of a run on that drive.
-    #[must_use]
     pub fn of(
         (device, source): (String, String),
         figures: SimulationFigures,

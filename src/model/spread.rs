@@ -6,7 +6,6 @@ use crate::metrics::{METRICS, Metric, MetricValue};
 use crate::stats;
 
 /// The metrics of which at least one of the results has a value or a bound.
-#[must_use]
 pub fn spreads(documents: &[&Document]) -> Vec<Spread> {
     let spread = |metric: &Metric| {
         let measured: Vec<Option<MetricValue>> =
@@ -57,7 +56,6 @@ pub struct TooWide {
 }
 
 /// Finds the given metric that needs the most trials, if the trials made are too few for it.
-#[must_use]
 pub fn widest(spreads: &[Spread], metrics: &[&str]) -> Option<TooWide> {
     let of = |spread: &Spread| {
         let trials = spread.values.iter().flatten().count();

@@ -30,7 +30,6 @@ pub struct Interval {
 
 impl Interval {
     /// Whether the value lies inside or on an end.
-    #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -47,14 +46,12 @@ pub struct Proportion {
 
 impl Proportion {
     /// The part as a share, 0 to 1; `None` of no events.
-    #[must_use]
     pub fn share(self) -> Option<f64> {
         (self.of > 0).then(|| self.part as f64 / self.of as f64)
     }
 
     /// The score interval of the share that the events were drawn with (Wilson 1927); `None` of no
     /// events.
-    #[must_use]
     pub fn interval(self) -> Option<Interval> {
         let (share, n) = (self.share()?, self.of as f64);
         let z = Normal::new(0.0, 1.0).ok()?.inverse_cdf((1.0 + CONFIDENCE) / 2.0);
@@ -66,7 +63,6 @@ impl Proportion {
 
     /// Whether the share is above another one by more than chance: whether the interval of their
     /// difference (Newcombe 1998, method 10: from the score intervals of both) leaves out 0.
-    #[must_use]
     pub fn is_above(self, other: Proportion) -> bool {
         let is_beyond = || {
             let below = self.share()? - self.interval()?.low;
@@ -78,20 +74,17 @@ impl Proportion {
 }
 
 /// P95 or P99 of so many values; `None` of too few.
-#[must_use]
 pub fn tail<T>(count: u64, percentile: Option<T>) -> Option<T> {
     percentile.filter(|_| count >= TAIL_COUNT_MIN)
 }
 
 /// Arithmetic mean; `None` of nothing.
-#[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Standard deviation of the population that the values are a sample of (divided by n − 1); `None`
 /// of fewer than two.
-#[must_use]
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -100,21 +93,18 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
 
 /// Coefficient of variation: standard deviation over mean; `None` of fewer than two values or when
 /// the mean is not positive.
-#[must_use]
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|&mean| mean > 0.0)?;
     Some(standard_deviation(values)? / mean)
 }
 
 /// The middle value, or the mean of the two in the middle; `None` of nothing.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
 /// The value below which a `share` (0..=1) of the values lies, interpolated between neighbours
 /// (Hyndman and Fan's type 7, as R and NumPy do it); `None` of nothing.
-#[must_use]
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -126,7 +116,6 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
 }
 
 /// Smallest and largest; `None` of nothing.
-#[must_use]
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     let min = values.iter().copied().min_by(f64::total_cmp)?;
     let max = values.iter().copied().max_by(f64::total_cmp)?;
@@ -139,7 +128,6 @@ pub fn range(values: &[f64]) -> Option<(f64, f64)> {
 /// values' own distribution.
 ///
 /// `None` with so few values that the quantile may, at [`CONFIDENCE`], be beyond all of them.
-#[must_use]
 pub fn quantile_draws(count: u64, quantile: f64, seed: u64) -> Option<Vec<f64>> {
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let beyond = quantile.powf(count as f64).max((1.0 - quantile).powf(count as f64));
@@ -156,7 +144,6 @@ pub fn quantile_draws(count: u64, quantile: f64, seed: u64) -> Option<Vec<f64>> 
 /// drawn from lies with [`CONFIDENCE`], whatever its distribution: the number of values below it is
 /// binomial (David and Nagaraja, Order Statistics, 3rd ed., section 7.1). `None` at an end where
 /// the quantile may lie beyond all of them.
-#[must_use]
 pub fn quantile_ranks(count: u64, quantile: f64) -> [Option<u64>; 2] {
     let Ok(below) = Binomial::new(quantile, count) else { return [None, None] };
     // Fewest values below the quantile that so much of the binomial has at most.
@@ -179,7 +166,6 @@ pub fn quantile_ranks(count: u64, quantile: f64) -> [Option<u64>; 2] {
 /// The interval of the median of what these independent values were drawn from.
 ///
 /// `None` of fewer than six values, which may all lie on one side of the median.
-#[must_use]
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -202,7 +188,6 @@ pub struct Slice {
 /// rows (the order that Hall, Horowitz and Jing 1995 give for estimating a variance).
 ///
 /// `None` with fewer than ten rows, or of no length.
-#[must_use]
 pub fn rate_draws(series: &[Slice], seed: u64) -> Option<Vec<f64>> {
     let rows = series.len();
     let length: f64 = series.iter().map(|slice| slice.seconds).sum();
@@ -235,7 +220,6 @@ pub fn rate_draws(series: &[Slice], seed: u64) -> Option<Vec<f64>> {
 
 /// The interval of a ratio, from independent draws of what is divided; `None` where a draw of the
 /// divisor is 0, or the two are not as many.
-#[must_use]
 pub fn ratio_interval(dividend: &[f64], divisor: &[f64]) -> Option<Interval> {
     if dividend.len() != divisor.len() || divisor.iter().any(|&value| value <= 0.0) {
         return None;
@@ -246,7 +230,6 @@ pub fn ratio_interval(dividend: &[f64], divisor: &[f64]) -> Option<Interval> {
 }
 
 /// Geometric mean; `None` of nothing or where a value is not positive.
-#[must_use]
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     mean(&logarithms(values)?).map(f64::exp)
 }
@@ -258,7 +241,6 @@ fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
 /// The interval of the ratio of two geometric means, from repeated trials of each: Welch's t
 /// interval (Welch 1947) of the logarithms, since trials spread by factors. `None` with fewer than
 /// two trials of a side or a value that is not positive.
-#[must_use]
 pub fn trials_interval(dividend: &[f64], divisor: &[f64]) -> Option<Interval> {
     let (a, b) = (logarithms(dividend)?, logarithms(divisor)?);
     let difference = mean(&a)? - mean(&b)?;
@@ -282,7 +264,6 @@ pub fn trials_interval(dividend: &[f64], divisor: &[f64]) -> Option<Interval> {
 /// trials spread with the coefficient of variation `cv`: n = 16 (cv / difference)² (Lehr, Sixteen
 /// S-squared over D-squared, Statistics in Medicine 11, 1992). At least 2, without which there is
 /// no spread to speak of.
-#[must_use]
 pub fn trials_needed(cv: f64, difference: f64) -> u64 {
     let trials = 16.0 * (cv / difference).powi(2);
     // Saturates: a spread that large is told by any large number. The part of a billionth keeps

@@ -64,7 +64,6 @@ impl SteadinessReport {
     /// Computes the steadiness of a run; `None` where the window is too short to tell, nothing
     /// moved, the run failed, or the load was changed on purpose. An interrupted run is judged by
     /// the seconds that it measured.
-    #[must_use]
     pub fn of(result: &RunResult) -> Option<SteadinessReport> {
         if result.plan.enable_autoscaling || result.failure.is_some() {
             return None;

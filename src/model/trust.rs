@@ -72,7 +72,6 @@ pub struct Advice {
 
 impl Advice {
     /// The reason, and what was published.
-    #[must_use]
     pub fn told(&self) -> String {
         match self.published {
             Some(published) => format!("{} (published: {published})", self.why),
@@ -153,7 +152,6 @@ pub enum LongestWait {
 
 impl Situation {
     /// Reads the situation from the result, or from its file's name.
-    #[must_use]
     pub fn of(result: &ResultFile) -> Situation {
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
         let by_name = || Configuration::from_name(&name);
@@ -161,13 +159,11 @@ impl Situation {
     }
 
     /// Reads the situation from the document alone.
-    #[must_use]
     pub fn of_document(document: &Document) -> Situation {
         Situation::of_run(document, || None)
     }
 
     /// A run of that configuration of which nothing else is known.
-    #[must_use]
     pub fn of_configuration(configuration: &Configuration) -> Situation {
         Situation {
             cpu_memory_mib: Some(configuration.cpu_memory_mib),
@@ -249,7 +245,6 @@ impl Situation {
 
     /// Longest wait of the requests; none where their time is not known, and where neither tokens
     /// nor storage took most of it.
-    #[must_use]
     pub fn longest_wait(&self) -> Option<LongestWait> {
         let (storage, tokens) = (self.storage_wait_share?, self.generation_wait_share?);
         if tokens > GENERATION_SHARE_MIN {
@@ -275,7 +270,6 @@ impl Situation {
 }
 
 /// Share of the requests that had not finished when the window closed.
-#[must_use]
 pub fn unfinished_share(document: &Document) -> Option<f64> {
     let RequestsOfClass { finished, unfinished, .. } = document.ringfall.requests.as_ref()?.all;
     quotient(unfinished, finished.saturating_add(unfinished))
@@ -313,7 +307,6 @@ const JUDGES: [(&str, Rule); 5] = [
 ];
 
 /// Metrics to go by, the most trusted first; empty where a configuration is not known.
-#[must_use]
 pub fn advise(situations: &[Situation]) -> Vec<Advice> {
     let known = |s: &Situation| s.cpu_memory_mib.is_some() && s.generation_waits.is_some();
     if situations.is_empty() || !situations.iter().all(known) {
@@ -427,7 +420,6 @@ pub struct Headline {
 /// Primary metrics of the published analysis, of one run, and others to go by here: the most
 /// trusted first. A metric that was not measured is left out; where there was no drive to measure,
 /// all of them are.
-#[must_use]
 pub fn headlines(document: &Document) -> Vec<Headline> {
     if document.is_without_drive() || document.is_without_storage() {
         return Vec::new();

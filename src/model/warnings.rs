@@ -64,7 +64,6 @@ fn warning(code: Code, text: String, flag_to_try: Option<&str>) -> Warning {
 }
 
 /// Collects the warnings about a run's numbers.
-#[must_use]
 pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(simulation) = &result.simulation {

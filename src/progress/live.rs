@@ -28,7 +28,6 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 /// Five lines that say how far a run has come, and how it goes, laid out for `width` columns; what
 /// is longer is to be cut.
-#[must_use]
 pub fn live_text(progress: &Progress<'_>, width: usize) -> Vec<String> {
     vec![
         phase(progress, width),

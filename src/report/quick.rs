@@ -47,7 +47,6 @@ const LOADS_APART: f64 = 1.5;
 
 /// Whether so many of the earlier turns are enough, in whole percent: a share of 69.97 % that reads
 /// as the target meets it.
-#[must_use]
 pub fn is_reuse_enough(share: f64, target: f64) -> bool {
     (share * 100.0).round() >= (target * 100.0).round()
 }
@@ -57,7 +56,6 @@ const REUSE_MARGIN: f64 = 0.05;
 
 /// Whether so many users of the table find enough of the earlier turns in the window of a check,
 /// too. A single user is judged by the rule itself, as there is nobody to leave out.
-#[must_use]
 pub fn is_reuse_sure(point: &QuickPoint, target: f64) -> bool {
     let margin = if point.users > 1 { (1.0 - target) * REUSE_MARGIN } else { 0.0 };
     point.reuse_share.is_none_or(|share| is_reuse_enough(share, target + margin))
@@ -65,7 +63,6 @@ pub fn is_reuse_sure(point: &QuickPoint, target: f64) -> bool {
 
 /// Whether a load P95 is as short as it has to be, to half a percent of the target, which is less
 /// than two measurements of one drive differ by.
-#[must_use]
 pub fn is_load_quick(load_s: f64, target_s: f64) -> bool {
     (load_s / target_s * 100.0).round() <= 100.0
 }
@@ -102,7 +99,6 @@ pub struct QuickPoint {
 
 impl QuickPoint {
     /// Figures of a run's result; those that it lacks are 0 or none.
-    #[must_use]
     pub fn of(document: &Document) -> QuickPoint {
         let ours = &document.ringfall;
         let bytes = |bytes: Option<u64>| bytes.unwrap_or(0);
@@ -279,7 +275,6 @@ impl QuickReport {
     }
 
     /// Whether a file is such a report. A pipe can be read but once, and is taken for none.
-    #[must_use]
     pub fn is_in(path: &Path) -> bool {
         #[derive(Deserialize)]
         struct Mark {
@@ -297,14 +292,12 @@ impl QuickReport {
     }
 
     /// Users that are served in that space by simulation, by speed and by space.
-    #[must_use]
     pub fn served(&self) -> Served {
         let (speed, space) = (self.served_by_speed, self.served_by_space);
         if space.users < speed.users { space } else { speed }
     }
 
     /// Whether both answers are for one drive of one host; false where either does not say.
-    #[must_use]
     pub fn is_of_one_drive(&self, other: &QuickReport) -> bool {
         let (Some(one), Some(two)) = (&self.machine, &other.machine) else { return false };
         is_one_disk(one, two) && self.host.is_some() && self.host == other.host
@@ -312,7 +305,6 @@ impl QuickReport {
 
     /// Limits of cgroups under which the answers were measured, where they differ, each with its
     /// place; none where they are alike. A drive under a limit is another system.
-    #[must_use]
     pub fn limited_unlike(&self, other: &QuickReport) -> Option<String> {
         let [own, others] = [self, other]
             .map(|one| one.machine.as_ref().map(limits_of_cgroups).unwrap_or_default());
@@ -329,7 +321,6 @@ impl QuickReport {
 
     /// The report with a place that tells it from another: the one that was given, unless the other
     /// has it too, or else the whole path, with the host where that is alike too, or a number.
-    #[must_use]
     pub fn told_from(&self, other: &QuickReport, number: u32) -> QuickReport {
         let mut names = self.names().into_iter().zip(other.names());
         let apart = names.find_map(|(own, other)| {
@@ -358,27 +349,23 @@ impl QuickReport {
 
     /// Command that measures the answer for as long as it takes to be judged, its result in
     /// `output`.
-    #[must_use]
     pub fn check_line(&self, output: &str) -> String {
         self.run_line_of(self.checked_users(), self.space_gib, self.check_minutes(), output)
     }
 
     /// Users that the check puts on the drive: those of the verdict, or of the simulation where
     /// there is none, and one where nobody is served.
-    #[must_use]
     pub fn checked_users(&self) -> u32 {
         self.answer().unwrap_or(self.served().users).max(1)
     }
 
     /// Length of the check, min.
-    #[must_use]
     pub fn check_minutes(&self) -> u64 {
         self.check_s.unwrap_or(0).max(CHECK_S_MIN).div_ceil(60)
     }
 
     /// Command that puts so many users in so much space on this drive for so many minutes, with its
     /// progress on the terminal, and writes its result to `output`: `compare` tells what it says.
-    #[must_use]
     pub fn run_line_of(&self, users: u32, space_gib: f64, minutes: u64, output: &str) -> String {
         let is_left_out = |word: &&str| {
             word.starts_with(USERS_FLAG)
@@ -398,13 +385,11 @@ impl QuickReport {
     }
 
     /// Rule that the report was made by.
-    #[must_use]
     pub fn served_rule(&self) -> ServedRule {
         ServedRule { load_p95_s: self.load_p95_s, reuse_share: self.reuse_share }
     }
 
     /// The rule in words.
-    #[must_use]
     pub fn rule(&self) -> String {
         format!(
             "load P95 at most {}, {:.0} % of earlier turns found",
@@ -435,7 +420,6 @@ fn limits_of_cgroups(machine: &Machine) -> BTreeSet<(&str, &str)> {
 
 /// Sentence on others that used the drive, where the kernel counted such a share of the bytes that
 /// ringfall moved; none where they moved little, or it is not known.
-#[must_use]
 pub fn others_used(kernel_share: Option<f64>) -> Option<String> {
     let share = kernel_share.filter(|share| share - 1.0 > CONFIRMED_TO)?;
     Some(format!(
@@ -453,7 +437,6 @@ pub const USERS_FLAG: &str = "--num-users=";
 pub const SPACE_FLAG: &str = "--storage-capacity-gb=";
 
 /// Flag that gives a run so much space, in whole GiB or else in whole MiB.
-#[must_use]
 pub fn space_flag(space_gib: f64) -> String {
     match space_gib.fract() == 0.0 {
         true => format!("{SPACE_FLAG}{space_gib}GiB"),

@@ -145,7 +145,6 @@ pub struct StoreDrive {
 
 impl StoreDrive {
     /// The directory or device, as the user would name it.
-    #[must_use]
     pub fn path(&self) -> &Path {
         match &self.place {
             Place::Directory(directory) | Place::Files(_, directory) => directory.path(),
@@ -165,7 +164,6 @@ impl StoreDrive {
     }
 
     /// Capacity of all drives, bytes.
-    #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_blocks * BLOCK_BYTES
     }
@@ -325,7 +323,6 @@ impl Store {
     }
 
     /// The engine's view of the object store or of an engine's files, where there are such.
-    #[must_use]
     pub fn object_io(&self) -> Option<Arc<dyn ObjectIo>> {
         if let Place::Files(files, _) = &self.drives[0].place {
             return Some(Arc::new(files.clone()));
@@ -338,7 +335,6 @@ impl Store {
     }
 
     /// Counts of operations on the files of an engine's layout, where there are such.
-    #[must_use]
     pub fn file_counts(&self) -> Option<FileCounts> {
         match &self.drives[0].place {
             Place::Files(files, _) => Some(files.counts()),
@@ -347,7 +343,6 @@ impl Store {
     }
 
     /// Counts of requests to the object store, where there is one.
-    #[must_use]
     pub fn object_counts(&self) -> Option<ObjectCounts> {
         #[cfg(feature = "objects")]
         if let Place::Objects(objects) = &self.drives[0].place {
@@ -357,33 +352,28 @@ impl Store {
     }
 
     /// Whether there is a storage tier.
-    #[must_use]
     pub fn is_somewhere(&self) -> bool {
         !self.drives.iter().any(|drive| matches!(drive.place, Place::Nowhere))
     }
 
     /// The directory or device of the first drive, as the user would name it; `none` when there is
     /// no storage tier.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.drives[0].path()
     }
 
     /// The directories and devices, as the user would name them.
-    #[must_use]
     pub fn paths(&self) -> String {
         let paths = self.drives.iter().map(|drive| drive.path().display().to_string());
         paths.collect::<Vec<_>>().join(", ")
     }
 
     /// The data files, one a drive.
-    #[must_use]
     pub fn files(&self) -> Vec<Arc<DataFile>> {
         self.drives.iter().map(|drive| Arc::clone(&drive.file)).collect()
     }
 
     /// Capacity of each drive, bytes.
-    #[must_use]
     pub fn sizes_bytes(&self) -> Vec<u64> {
         self.drives.iter().map(StoreDrive::capacity_bytes).collect()
     }
@@ -397,7 +387,6 @@ impl Store {
     }
 
     /// Whether it is in files, which have to be deleted.
-    #[must_use]
     pub fn is_in_files(&self) -> bool {
         self.drives
             .iter()
@@ -452,7 +441,6 @@ impl Store {
     }
 
     /// Whole capacity in bytes.
-    #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.sizes_bytes().iter().sum()
     }

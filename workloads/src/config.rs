@@ -443,14 +443,12 @@ impl WorkloadConfig {
     ///
     /// # Panics
     /// When the config was not validated.
-    #[must_use]
     pub fn entry_bytes(&self, tokens: u32) -> u64 {
         let per_token = self.model.bytes_per_token().expect("validated");
         (u64::from(tokens) * per_token / self.tensor_parallel).max(1)
     }
 
-    /// Time in which tokens that were not found are computed again once it is their turn, ns.
-    #[must_use]
+    /// Time in which tokens that were not found are computed again, ns.
     pub(crate) fn recompute_ns(&self, tokens: u64) -> u64 {
         match self.prefill_tokens_per_s {
             0.0 => 0,
@@ -459,7 +457,6 @@ impl WorkloadConfig {
     }
 
     /// Time one token takes to generate, ns.
-    #[must_use]
     pub fn token_ns(&self) -> u64 {
         let ms = match self.generation_mode {
             GenerationMode::None => 0.0,

@@ -31,26 +31,22 @@ impl Dataset {
     }
 
     /// Number of conversations in the dataset.
-    #[must_use]
     pub fn len(&self) -> u32 {
         // At most as many as there are turns.
         self.ends.len() as u32
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
     /// Turns of all conversations.
-    #[must_use]
     pub fn turns_in_all(&self) -> u64 {
         self.turns.len() as u64
     }
 
     /// Digest of all conversations.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         digest.add(self.ends.iter().copied().map(u64::from));
@@ -68,7 +64,6 @@ impl Dataset {
     ///
     /// # Panics
     /// When there is no such conversation.
-    #[must_use]
     pub fn turns(&self, conversation: u32) -> u32 {
         self.ends[conversation as usize] - self.begin(conversation)
     }
@@ -77,7 +72,6 @@ impl Dataset {
     ///
     /// # Panics
     /// When there is no such turn.
-    #[must_use]
     pub fn turn(&self, conversation: u32, turn: u32) -> TurnTokens {
         assert!(turn < self.turns(conversation), "conversation {conversation} has no turn {turn}");
         self.turns[(self.begin(conversation) + turn) as usize]

@@ -30,20 +30,17 @@ impl Digest {
     }
 
     /// Whether the digest of so many rows is one to keep.
-    #[must_use]
     pub fn is_kept_after(rows: u64) -> bool {
         let digits = u64::BITS - rows.leading_zeros();
         digits <= rows.trailing_zeros() + LEADING_DIGITS
     }
 
     /// The digest with the number of rows that it is of, as a result has it.
-    #[must_use]
     pub fn of_first(self, rows: u64) -> String {
         format!("first {rows}: {self}")
     }
 
     /// The same of all that there are.
-    #[must_use]
     pub fn of_all(self, rows: u64) -> String {
         format!("all {rows}: {self}")
     }

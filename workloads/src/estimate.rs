@@ -27,7 +27,6 @@ impl WorkloadConfig {
     ///
     /// # Panics
     /// When the config was not validated.
-    #[must_use]
     pub fn population_estimate(&self) -> PopulationEstimate {
         let of_users = match self.phases {
             PhaseMode::DecodeOnly => u64::from(self.decode_only_entries_per_user),
@@ -64,7 +63,6 @@ impl WorkloadConfig {
     ///
     /// # Panics
     /// When the config was not validated.
-    #[must_use]
     pub fn turn_bytes(&self) -> [u64; 2] {
         if self.phases == PhaseMode::DecodeOnly {
             return [self.entry_bytes(self.decode_only_entry_tokens); 2];
@@ -79,7 +77,6 @@ impl WorkloadConfig {
     ///
     /// # Panics
     /// When the config was not validated.
-    #[must_use]
     pub fn turn_bytes_mean(&self) -> u64 {
         if self.phases == PhaseMode::DecodeOnly {
             return self.entry_bytes(self.decode_only_entry_tokens);
@@ -95,7 +92,6 @@ impl WorkloadConfig {
     }
 
     /// Shortest time that a drawn user's request waits for generated tokens, ns.
-    #[must_use]
     pub fn generation_ns_min(&self) -> u64 {
         let lows = self.personas.iter().map(|persona| persona.generation_tokens[0]);
         // Each answer is drawn evenly from a quarter of the user's limit to all of it.
@@ -103,14 +99,12 @@ impl WorkloadConfig {
     }
 
     /// Memory of the system prompts' lengths, bytes: every one of `shards` keeps them.
-    #[must_use]
     pub fn prompts_bytes(&self, shards: u32) -> u64 {
         u64::from(self.system_prompts) * size_of::<u32>() as u64 * u64::from(shards)
     }
 
     /// Requests of drawn users that arrive in `seconds`, by the means of what is drawn; `None`
     /// where they depend on how long answers take.
-    #[must_use]
     pub fn arrivals_estimate(&self, seconds: u64) -> Option<f64> {
         let seconds = seconds as f64;
         match self.arrival {

@@ -15,7 +15,7 @@ pub(crate) struct Library(AtomicU64);
 
 impl Library {
     /// Those that are there.
-    pub(crate) fn documents(&self) -> Range<u32> {
+    pub fn documents(&self) -> Range<u32> {
         let word = self.0.load(Ordering::Relaxed);
         (word >> 32) as u32..word as u32
     }

@@ -22,7 +22,6 @@ pub enum Dtype {
 
 impl Dtype {
     /// Bytes of one element.
-    #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
             Dtype::Float32 => 4,
@@ -148,7 +147,6 @@ pub const MODELS: [(&str, ModelSpec); 9] = [
 ];
 
 /// A built-in model by its key.
-#[must_use]
 pub fn built_in(key: &str) -> Option<ModelSpec> {
     MODELS.iter().find(|(name, _)| *name == key).map(|(_, spec)| spec.clone())
 }

@@ -35,7 +35,6 @@ impl PrefillGpu {
     /// Prefill speed of a model on so many of these, tokens/s: `PEAK_SHARE` of their peaks, at two
     /// operations a token and active parameter (arXiv:2001.08361, section 2.1). Attention over the
     /// context is left out: [`PrefillCost`] has it. None where the model's parameters are unknown.
-    #[must_use]
     pub fn prefill_tokens_per_s(&self, model: &ModelSpec, gpus: u64) -> Option<f64> {
         let parameters = model.active_parameters.filter(|&parameters| parameters > 0)?;
         Some(self.peak_flops * gpus as f64 * PEAK_SHARE / (2.0 * parameters as f64))
@@ -74,7 +73,6 @@ pub struct PrefillCost {
 impl PrefillCost {
     /// Time to compute the contexts of which these are the lengths' sum and the sum of their
     /// squares, s: attention over a context grows with the square of its length.
-    #[must_use]
     pub fn compute_s(&self, tokens: f64, squares: f64) -> f64 {
         (tokens + self.attention_tokens.map_or(0.0, |equal| squares / equal)) / self.tokens_per_s
     }
@@ -85,7 +83,6 @@ impl PrefillCost {
 /// each layer and dimension of its heads, so a context of n tokens takes 2 × layers × dimensions ×
 /// n² (arXiv:2001.08361, table 1, over half of the pairs), and 2 × parameters × n besides. None
 /// where the parameters are unknown, and for latent attention, whose heads have other dimensions.
-#[must_use]
 pub fn attention_tokens(model: &ModelSpec) -> Option<f64> {
     let parameters = model.active_parameters.filter(|&parameters| parameters > 0)?;
     if model.mla.is_some() {

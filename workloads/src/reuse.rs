@@ -48,7 +48,6 @@ pub struct PrefixReuse {
 impl PrefixReuse {
     /// Creates the empty list; `block_tokens` is the size of a block, and `capacities`, in blocks
     /// and in any order, are those for which hits are counted.
-    #[must_use]
     pub fn new(block_tokens: u32, capacities: Vec<u64>) -> PrefixReuse {
         PrefixReuse::with_places(PLACES_MIN, block_tokens, capacities)
     }
@@ -92,19 +91,16 @@ impl PrefixReuse {
     }
 
     /// Number of distinct blocks so far.
-    #[must_use]
     pub fn distinct_blocks(&self) -> u64 {
         self.places.len() as u64
     }
 
     /// Tokens found by a cache that holds everything.
-    #[must_use]
     pub fn found_unbounded(&self) -> u64 {
         self.found_tokens.iter().sum()
     }
 
     /// Tokens found by a cache of so many blocks; none where its hits were not counted.
-    #[must_use]
     pub fn found_with(&self, capacity_blocks: u64) -> Option<u64> {
         let at = self.capacities.binary_search(&capacity_blocks).ok()?;
         Some(self.found_tokens[..=at].iter().sum())

@@ -28,7 +28,6 @@ pub enum StreamPurpose {
 }
 
 /// The stream of `id` (a user, or 0 for what is shared) for one purpose.
-#[must_use]
 pub fn stream(seed: u64, purpose: StreamPurpose, id: u64) -> Stream {
     let mixed =
         mix64(seed ^ mix64((purpose as u64) << 56 ^ id.wrapping_add(0x9e37_79b9_7f4a_7c15)));
@@ -36,7 +35,6 @@ pub fn stream(seed: u64, purpose: StreamPurpose, id: u64) -> Stream {
 }
 
 /// The finaliser of `splitmix64` (Steele, Lea, Flood 2014).
-#[must_use]
 pub const fn mix64(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

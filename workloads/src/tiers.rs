@@ -118,7 +118,6 @@ impl PairCounts {
     /// time, of which the busiest is sought, take `window_ns`, at least 1, from the first request
     /// on. The last one is longer: what is left of the time, less than a window, belongs to it. A
     /// trace that is shorter is one window, of its own length.
-    #[must_use]
     pub fn new(
         policy: WritePolicy,
         window_ns: u64,
@@ -207,7 +206,6 @@ impl PairCounts {
     }
 
     /// Counts of a pair of sizes in blocks; none where they were not counted.
-    #[must_use]
     pub fn pair(&self, dram_blocks: u64, ssd_blocks: u64) -> Option<TierPair> {
         let dram = self.drams.iter().find(|dram| dram.dram_blocks == dram_blocks)?;
         let above = self.ssds.binary_search(&ssd_blocks).ok()? + 1;

@@ -20,21 +20,18 @@ impl Nanos {
 
     /// The moment `ns` nanoseconds after the clock's zero, or a span of that length.
     #[inline]
-    #[must_use]
     pub const fn from_ns(ns: u64) -> Nanos {
         Nanos(ns)
     }
 
     /// So many milliseconds; at most 584 years of them, or it overflows.
     #[inline]
-    #[must_use]
     pub const fn from_ms(ms: u64) -> Nanos {
         Nanos(ms * 1_000_000)
     }
 
     /// So many seconds; at most 584 years of them, or it overflows.
     #[inline]
-    #[must_use]
     pub const fn from_secs(seconds: u64) -> Nanos {
         Nanos(seconds * 1_000_000_000)
     }
@@ -42,21 +39,18 @@ impl Nanos {
     /// So many nanoseconds, rounded down; 0 for what is negative or no number, and [`Nanos::MAX`]
     /// for what is longer than that.
     #[inline]
-    #[must_use]
     pub const fn from_ns_f64(ns: f64) -> Nanos {
         Nanos(ns as u64)
     }
 
     /// The value in whole nanoseconds, exact.
     #[inline]
-    #[must_use]
     pub const fn as_ns(self) -> u64 {
         self.0
     }
 
     /// Nanoseconds, exact up to 104 days.
     #[inline]
-    #[must_use]
     pub const fn as_ns_f64(self) -> f64 {
         self.0 as f64
     }

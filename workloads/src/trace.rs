@@ -26,7 +26,6 @@ impl Tally {
 
     /// The smallest number that this share of them, from 0 to 1, does not exceed; 0 where there is
     /// none.
-    #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
         let rank = (share * self.numbers as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -62,7 +61,6 @@ pub struct TraceFigures {
 impl TraceFigures {
     /// Figures of no request. Hits are counted for caches of so many blocks; to remember distinct
     /// blocks may take `memory_bytes_max`.
-    #[must_use]
     pub fn new(format: TraceFormat, capacities: Vec<u64>, memory_bytes_max: u64) -> TraceFigures {
         TraceFigures {
             format,
@@ -111,14 +109,12 @@ impl TraceFigures {
 
     /// Time from the earliest request to the latest, ns. In sessions, each of which has a clock of
     /// its own, the latest time of all.
-    #[must_use]
     pub fn span_ns(&self) -> u64 {
         let is_common = self.format != TraceFormat::Sessions;
         self.last_ns.saturating_sub(if is_common { self.first_ns } else { 0 })
     }
 
     /// Requests of each session, a number each; none where the trace has no sessions.
-    #[must_use]
     pub fn sessions(&self) -> Option<Tally> {
         let mut tally = Tally::default();
         self.sessions.values().for_each(|requests| tally.add(*requests));

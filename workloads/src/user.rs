@@ -28,7 +28,6 @@ pub struct Profile {
 impl Profile {
     /// Draws traits by a name: a session's or a row's of a trace, or those of a user, whose class
     /// goes by its number instead.
-    #[must_use]
     pub fn draw(config: &WorkloadConfig, seed: u64, user: u64) -> Profile {
         let mut rng = stream(seed, StreamPurpose::Profile, user);
         let persona = rng.random_range(0..config.personas.len());
@@ -231,7 +230,6 @@ const _: () = assert!(size_of::<User>() <= 200);
 
 impl User {
     /// User `user` of a run that begins at `start`.
-    #[must_use]
     pub(crate) fn new(
         config: &WorkloadConfig,
         habits: &Habits,
@@ -254,13 +252,11 @@ impl User {
     }
 
     /// Traits of the user that were drawn once: class, lengths and think time.
-    #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
     /// Intended time of its next request; none when it has no more.
-    #[must_use]
     pub fn next_arrival(&self) -> Option<Nanos> {
         (self.active && self.ahead.left > 0).then_some(self.ahead.next)
     }

@@ -245,7 +245,6 @@ impl Workload {
     }
 
     /// Whether [`Workload::supply`] has room for a row.
-    #[must_use]
     pub fn wants_rows(&self) -> bool {
         self.source.is_rows() && !self.stopped && self.rows.has_room()
     }
@@ -263,14 +262,12 @@ impl Workload {
     }
 
     /// Whether nothing will ever arrive any more, nor is queued.
-    #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let rows_over = !self.source.is_rows() || self.rows.is_over();
         rows_over && self.arrivals.is_empty() && self.queued == 0
     }
 
     /// When [`Event::Tick`] is due.
-    #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
         let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
         let row = self.rows.next_due(self.queue.len());
@@ -280,7 +277,6 @@ impl Workload {
     }
 
     /// Urgency and intended arrival of the request to be served next.
-    #[must_use]
     pub fn queue_head(&self) -> Option<(Class, Nanos)> {
         self.queue.peek().map(|queued| (queued.urgency, queued.arrived))
     }
@@ -335,13 +331,11 @@ impl Workload {
 
     /// Requests waiting to be served; where arrivals are counted later, as of the last
     /// [`Workload::count_arrivals`].
-    #[must_use]
     pub fn queue_len(&self) -> u64 {
         self.queued
     }
 
     /// Longest that a request has been waiting to be served. O(users).
-    #[must_use]
     pub fn queue_age(&self, now: Nanos) -> Nanos {
         let oldest = self.queue.iter().map(|queued| queued.arrived).min();
         oldest.map_or(Nanos::ZERO, |arrived| now.saturating_sub(arrived))
@@ -383,7 +377,6 @@ impl Workload {
     }
 
     /// Counters since the run began.
-    #[must_use]
     pub fn stats(&self) -> WorkloadStats {
         WorkloadStats { conversations_forgotten: self.conversations.forgotten, ..self.stats }
     }

@@ -33,28 +33,24 @@ impl Nanos {
 
     /// A span of `ns` nanoseconds, or the moment that long after the clock's zero.
     #[inline]
-    #[must_use]
     pub const fn from_ns(ns: u64) -> Nanos {
         Nanos(ns)
     }
 
     /// So many microseconds; at most 584 years of them, or it overflows.
     #[inline]
-    #[must_use]
     pub const fn from_us(us: u64) -> Nanos {
         Nanos(us * 1_000)
     }
 
     /// So many milliseconds; at most 584 years of them, or it overflows.
     #[inline]
-    #[must_use]
     pub const fn from_ms(ms: u64) -> Nanos {
         Nanos(ms * 1_000_000)
     }
 
     /// So many seconds; at most 584 years of them, or it overflows.
     #[inline]
-    #[must_use]
     pub const fn from_secs(seconds: u64) -> Nanos {
         Nanos(seconds * 1_000_000_000)
     }
@@ -62,7 +58,6 @@ impl Nanos {
     /// The nearest whole number of nanoseconds; 0 for what is negative or no number, and
     /// [`Nanos::MAX`] for what is longer than that.
     #[inline]
-    #[must_use]
     pub fn from_ns_f64(ns: f64) -> Nanos {
         // A float becomes the nearest integer that there is.
         Nanos(ns.round() as u64)
@@ -70,28 +65,24 @@ impl Nanos {
 
     /// The value in whole nanoseconds, exact.
     #[inline]
-    #[must_use]
     pub const fn as_ns(self) -> u64 {
         self.0
     }
 
     /// Nanoseconds, exact up to 104 days.
     #[inline]
-    #[must_use]
     pub const fn as_ns_f64(self) -> f64 {
         self.0 as f64
     }
 
     /// The value in seconds with its fraction, rounded as `f64` rounds.
     #[inline]
-    #[must_use]
     pub const fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// The same span as the standard library's type, exact.
     #[inline]
-    #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
@@ -236,7 +227,6 @@ impl Clock {
     /// The time since the clock's zero: boot for the system's clock, the simulation's start
     /// otherwise.
     #[inline]
-    #[must_use]
     pub fn now(&self) -> Nanos {
         match self {
             Clock::Os => monotonic_now(),
@@ -250,7 +240,6 @@ impl Clock {
 }
 
 /// `CLOCK_MONOTONIC`: comparable between the threads of one machine.
-#[must_use]
 pub fn monotonic_now() -> Nanos {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // The monotonic clock starts at boot and never shows a negative time.

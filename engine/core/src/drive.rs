@@ -55,38 +55,32 @@ pub struct DriveId(pub u16);
 
 impl DriveId {
     /// The drive of that place in a list; `index` < [`DRIVES_MAX`].
-    #[must_use]
     pub fn at(index: usize) -> DriveId {
         assert!(index < DRIVES_MAX, "drive {index} of at most {DRIVES_MAX}");
         DriveId(index as u16)
     }
 
     /// As an index into per-drive arrays.
-    #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
     /// The address of its first block.
-    #[must_use]
     pub fn first_block(self) -> u64 {
         u64::from(self.0) * BLOCKS_A_DRIVE
     }
 
     /// The address of its first byte.
-    #[must_use]
     pub fn first_byte(self) -> u64 {
         self.first_block() * BLOCK_BYTES
     }
 
     /// The drive of a block's address, and the block's number on it.
-    #[must_use]
     pub fn of_block(block: u64) -> (DriveId, u64) {
         (DriveId((block / BLOCKS_A_DRIVE) as u16), block % BLOCKS_A_DRIVE)
     }
 
     /// The drive of a byte's address, and the byte's offset on it.
-    #[must_use]
     pub fn of_byte(offset_bytes: u64) -> (DriveId, u64) {
         (DriveId((offset_bytes / DRIVE_BYTES_MAX) as u16), offset_bytes % DRIVE_BYTES_MAX)
     }
@@ -103,19 +97,16 @@ impl DriveSet {
     }
 
     /// Number of drives that share the addresses.
-    #[must_use]
     pub fn len(self) -> u64 {
         u64::from(self.0.count_ones())
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Whether the drive is in it.
-    #[must_use]
     pub fn contains(self, drive: DriveId) -> bool {
         self.0 >> drive.index() & 1 == 1
     }
@@ -126,7 +117,6 @@ impl DriveSet {
     }
 
     /// The drive that it has alone, if it has one drive.
-    #[must_use]
     pub fn only(self) -> Option<DriveId> {
         (self.0.count_ones() == 1).then(|| DriveId::at(self.0.trailing_zeros() as usize))
     }

@@ -41,7 +41,6 @@ pub struct ShardFacts {
 
 /// Buffers of one shard, at least one: as many as its part of `buffer_bytes` holds, and no more
 /// than its queue has places. `shards`, `io_bytes` and `queue_depth` ≥ 1.
-#[must_use]
 pub fn buffers_a_shard(buffer_bytes: u64, shards: u16, io_bytes: u64, queue_depth: u32) -> u32 {
     let fitting = buffer_bytes / u64::from(shards) / io_bytes;
     fitting.clamp(1, u64::from(queue_depth)) as u32

@@ -93,7 +93,6 @@ pub struct MountPoint {
 }
 
 /// Errno of an error, 0 where there is none.
-#[must_use]
 pub fn errno_of(error: &Error) -> i32 {
     match error.get_ref() {
         Some(inner) if inner.is::<MountPoint>() => libc::EBUSY,
@@ -174,7 +173,6 @@ impl HeldDirectory {
     }
 
     /// Path by which the directory was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -433,7 +431,6 @@ impl HeldDirectory {
 
     /// Space that all that is in it takes, bytes, as far as it can be looked at; no link is
     /// followed, and nothing that is mounted in it counted.
-    #[must_use]
     pub fn space_bytes(&self) -> u64 {
         let of = |name: OsString| {
             let Ok(Some(stat)) = self.stat_unmounted(&name) else { return 0 };
@@ -547,13 +544,11 @@ fn stat_at(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
 }
 
 /// Kind of what was looked at.
-#[must_use]
 pub fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
 /// Space that what was looked at takes, bytes.
-#[must_use]
 pub fn space_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or(0) * 512
 }

@@ -12,7 +12,6 @@ pub struct ShardId(pub u16);
 
 impl ShardId {
     /// As an index into per-shard arrays.
-    #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -20,7 +19,6 @@ impl ShardId {
 
 impl EntryKey {
     /// The key folded to 64 well-mixed bits (`splitmix64`'s finaliser over both halves).
-    #[must_use]
     pub fn hash64(self) -> u64 {
         let low = self.0 as u64;
         let high = (self.0 >> 64) as u64;
@@ -28,7 +26,6 @@ impl EntryKey {
     }
 
     /// The shard whose name this key hashes to, for keys no user owns. `shards` ≥ 1.
-    #[must_use]
     pub fn home_shard(self, shards: u16) -> ShardId {
         assert!(shards > 0, "an engine has at least one shard");
         ShardId((self.hash64() % u64::from(shards)) as u16)
@@ -53,14 +50,12 @@ pub const TIER_COUNT: usize = 3;
 
 impl Tier {
     /// As an index into per-tier arrays.
-    #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
 /// The finaliser of `splitmix64` (Steele, Lea, Flood 2014): a bijection with full avalanche.
-#[must_use]
 pub const fn mix64(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

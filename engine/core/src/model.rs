@@ -67,7 +67,6 @@ impl LatencySpread {
     /// The latency that stands at a place among all (`draw`, evenly spread over 64 bits): straight
     /// lines through 0.8 of the median, the median, and the 99th percentile. Nothing but sums and
     /// products, so that every machine gets the same.
-    #[must_use]
     pub fn at(self, draw: u64) -> Nanos {
         let tail = self.p99.saturating_sub(self.median).as_ns_f64();
         if tail == 0.0 {
@@ -187,7 +186,6 @@ impl DeviceModel {
     }
 
     /// A drive with these limits, 80 µs to read and 20 µs to write, no interference, no cache.
-    #[must_use]
     pub fn with_bandwidth(read_bytes_per_s: f64, write_bytes_per_s: f64) -> DeviceModel {
         let direction = |bytes_per_s, latency| DirectionModel {
             bytes_per_s,
@@ -215,7 +213,6 @@ impl DeviceModel {
     }
 
     /// A drive that takes no time but `latency`: for runs of which only the order matters.
-    #[must_use]
     pub fn ideal(latency: Nanos) -> DeviceModel {
         // 1 MiB in a thousandth of a nanosecond.
         let mut model = DeviceModel::with_bandwidth(1e18, 1e18);
@@ -452,26 +449,22 @@ impl DeviceState {
 
     /// Time that the shared part was occupied until `now`, by I/Os or by what the write cache still
     /// holds; where reads and writes have one each, that of reads, of writes and of both.
-    #[must_use]
     pub fn busy(&self, now: Nanos) -> [Nanos; 3] {
         [0, 1, BOTH].map(|part| self.occupied[part].until(now))
     }
 
     /// Time that all I/Os taken so far occupy the shared part where the limit of I/Os a second,
     /// rather than the bandwidth, decides it.
-    #[must_use]
     pub fn by_number(&self) -> Nanos {
         self.by_number
     }
 
     /// Time that all I/Os taken so far occupy the shared part besides, as so many are in flight.
-    #[must_use]
     pub fn slowed(&self) -> Nanos {
         self.slowed
     }
 
     /// Time that I/Os waited for one of the parallel places until `now`.
-    #[must_use]
     pub fn crowded(&self, now: Nanos) -> Nanos {
         self.crowded.until(now)
     }

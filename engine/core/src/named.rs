@@ -20,7 +20,6 @@ macro_rules! named {
             pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
 
             /// The name of the variant, as people or scripts read it.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)*

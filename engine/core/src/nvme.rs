@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{major, minor};
 
 /// The block device of the namespace whose character device this is; none where it is another file.
-#[must_use]
 pub fn nvme_block_device(path: &Path) -> Option<PathBuf> {
     block_device_in(Path::new("/"), path)
 }
@@ -23,7 +22,6 @@ fn block_device_in(root: &Path, path: &Path) -> Option<PathBuf> {
 
 /// Name of the block device beside the character device of those numbers, below another root of the
 /// file system in tests.
-#[must_use]
 pub fn block_name_of(root: &Path, character: &str) -> Option<String> {
     let directory = root.join("sys/dev/char").join(character);
     let class = fs::canonicalize(directory.join("subsystem")).ok()?;
@@ -36,14 +34,12 @@ pub fn block_name_of(root: &Path, character: &str) -> Option<String> {
 }
 
 /// Major and minor number of a device as `/sys` writes them, such as 259:0.
-#[must_use]
 pub fn numbers(device: u64) -> String {
     format!("{}:{}", major(device), minor(device))
 }
 
 /// Directory in `/sys` of the block device with these [`numbers`], below another root of the file
 /// system in tests; a path that leads nowhere if there is no such device.
-#[must_use]
 pub fn block_directory(root: &Path, numbers: &str) -> PathBuf {
     let by_numbers = root.join("sys/dev/block").join(numbers);
     if by_numbers.exists() {

@@ -30,7 +30,6 @@ impl Occupation {
     }
 
     /// Busy time until `now`, which is not before that of the last [`Occupation::add`].
-    #[must_use]
     pub fn until(&self, now: Nanos) -> Nanos {
         let ahead = self.ahead.iter();
         let part = ahead.map(|(start, end)| (*end).min(now).saturating_sub(*start)).sum();

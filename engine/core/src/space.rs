@@ -36,7 +36,6 @@ impl Steps {
 
     /// The next step of a tier that has `have_bytes` and may come to hold `limit_bytes`: a multiple
     /// of `unit_bytes` ≥ 1, or all that is left.
-    #[must_use]
     pub fn step_bytes(self, have_bytes: u64, limit_bytes: u64, unit_bytes: u64) -> u64 {
         let least = self.least_bytes.min(limit_bytes / SMALL_SHARE);
         let step = (have_bytes / SHARE).clamp(least, self.most_bytes).max(1);
@@ -132,7 +131,6 @@ impl GrowthTime {
     }
 
     /// Time up to now in which steps were taken.
-    #[must_use]
     pub fn until(&self, now: Nanos) -> Nanos {
         let word = self.0.load(SeqCst);
         Nanos::from_ns(match word / Self::STEP {

@@ -16,19 +16,16 @@ pub const BLOCK_BYTES: u64 = 4096;
 const _: () = assert!(BLOCK_BYTES.is_power_of_two());
 
 /// Blocks that hold `bytes`, rounded up.
-#[must_use]
 pub const fn blocks_for(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES)
 }
 
 /// `bytes` rounded up to whole blocks.
-#[must_use]
 pub const fn round_up_to_block(bytes: u64) -> u64 {
     blocks_for(bytes) * BLOCK_BYTES
 }
 
 /// Bytes as GiB, for reports.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a report figure: 2^53 bytes is 8 PiB")]
 pub fn gib(bytes: u64) -> f64 {
     bytes as f64 / GIB as f64

@@ -20,7 +20,6 @@ impl AlignedBytes {
     ///
     /// # Panics
     /// When there are more: a bug of the caller. The process ends when there is no memory.
-    #[must_use]
     pub fn zeroed(length: usize) -> AlignedBytes {
         if length == 0 {
             return AlignedBytes { start: NonNull::dangling(), length };
@@ -33,7 +32,6 @@ impl AlignedBytes {
     }
 
     /// All bytes of the allocation; zero until written.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated and zeroed for this length, and owned by this alone.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }

@@ -79,31 +79,26 @@ impl ChunkPool {
     }
 
     /// Number of chunks that the pool was made with.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.inner.count
     }
 
     /// Chunks that nobody holds.
-    #[must_use]
     pub fn free_count(&self) -> usize {
         self.inner.free().len()
     }
 
     /// Size of each, bytes.
-    #[must_use]
     pub fn chunk_bytes(&self) -> usize {
         self.inner.chunk_bytes
     }
 
     /// Start and length of the whole region, for registration with the kernel.
-    #[must_use]
     pub fn region(&self) -> (*mut u8, usize) {
         (self.inner.mapping.as_ptr(), self.inner.chunk_bytes * self.inner.count as usize)
     }
 
     /// Whether a chunk came from here.
-    #[must_use]
     pub fn is_home_of(&self, chunk: &Chunk) -> bool {
         Arc::ptr_eq(&self.inner, &chunk.pool)
     }
@@ -116,19 +111,16 @@ impl Chunk {
     }
 
     /// Offset of this chunk in its pool's region.
-    #[must_use]
     pub fn region_offset(&self) -> usize {
         self.index as usize * self.pool.chunk_bytes
     }
 
     /// Its address, for the kernel. Aligned to 4 KiB.
-    #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start()
     }
 
     /// All bytes of the chunk, with what its last user left in them.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: inside the mapping, initialised (zeroed by the kernel), and this Chunk is the
         // only owner of the index; the mapping lives as long as the Arc held here.

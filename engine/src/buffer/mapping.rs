@@ -132,25 +132,21 @@ impl Mapping {
     }
 
     /// Address of the first byte; valid until the mapping is dropped.
-    #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// Length of the memory that may be used, bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.length_bytes
     }
 
     /// Whether it is empty: never, a mapping has at least one page.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length_bytes == 0
     }
 
     /// Kind of pages that the kernel gave for the mapping.
-    #[must_use]
     pub fn page_kind(&self) -> PageKind {
         self.page_kind
     }
@@ -159,7 +155,6 @@ impl Mapping {
     ///
     /// # Panics
     /// For a closed mapping: a bug of the caller.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         assert!(!self.is_closed, "a closed mapping has no bytes of its own");
         // SAFETY: mapped, zeroed by the kernel, alive as long as `self`.
@@ -170,7 +165,6 @@ impl Mapping {
     ///
     /// # Panics
     /// When the range leaves the mapping: a bug of the caller.
-    #[must_use]
     pub fn range_ptr(&self, offset: usize, length: usize) -> *mut u8 {
         assert!(offset <= self.length_bytes && length <= self.length_bytes - offset);
         // SAFETY: just checked to lie inside the mapping.

@@ -47,25 +47,21 @@ impl BufferPool {
     }
 
     /// Number of buffers that the pool was made with.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.inner.count
     }
 
     /// Buffers that nobody holds.
-    #[must_use]
     pub fn free_count(&self) -> usize {
         self.inner.free.borrow().len()
     }
 
     /// Size of each buffer of the pool, bytes.
-    #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.inner.buffer_bytes
     }
 
     /// Kind of pages that back the region.
-    #[must_use]
     pub fn page_kind(&self) -> PageKind {
         self.inner.mapping.page_kind()
     }
@@ -77,7 +73,6 @@ impl BufferPool {
     }
 
     /// Start and length of the whole region, for registration with the kernel.
-    #[must_use]
     pub fn region(&self) -> (*mut u8, usize) {
         (self.inner.mapping.as_ptr(), self.inner.buffer_bytes * self.inner.count as usize)
     }
@@ -90,19 +85,16 @@ impl Buffer {
     }
 
     /// Offset of this buffer in the pool's region.
-    #[must_use]
     pub fn region_offset(&self) -> usize {
         self.index as usize * self.pool.buffer_bytes
     }
 
     /// Its address, for the kernel.
-    #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start()
     }
 
     /// All bytes of the buffer, with what its last user left in them.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: inside the mapping, initialised (zeroed by the kernel), and this Buffer is the
         // only owner of the index; the mapping lives as long as the Rc held here.

@@ -8,7 +8,6 @@ pub(super) static RESERVED: Reserved = Reserved::new();
 
 /// Most bytes that this process has held in reserved huge pages since it began, or since
 /// [`reset_reserved_peak`].
-#[must_use]
 pub fn reserved_peak_bytes() -> u64 {
     RESERVED.peak_bytes.load(Ordering::Relaxed)
 }

@@ -41,7 +41,6 @@ pub struct Tickets {
 
 impl Tickets {
     /// At most `queue_depth` tickets at once, fewer when the pool has fewer buffers.
-    #[must_use]
     pub fn new(pool: BufferPool, queue_depth: u32) -> Rc<Tickets> {
         let places = queue_depth.min(pool.count());
         assert!(places > 0, "an engine with no place in its queue never moves a byte");
@@ -56,13 +55,11 @@ impl Tickets {
     }
 
     /// Whether it is the pool, not the queue depth or a lower limit, that limits the tickets now.
-    #[must_use]
     pub fn limited_by_buffers(&self, queue_depth: u32) -> bool {
         self.places < queue_depth && self.state.borrow().limit == self.places
     }
 
     /// Number of tickets that are given out and not yet returned.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.state.borrow().out
     }
@@ -75,7 +72,6 @@ impl Tickets {
     }
 
     /// The pool the buffers come from.
-    #[must_use]
     pub fn pool(&self) -> &BufferPool {
         &self.pool
     }
@@ -149,7 +145,6 @@ impl Ticket {
     }
 
     /// The buffer that comes with the ticket.
-    #[must_use]
     pub fn buffer(&self) -> &Buffer {
         debug_assert!(self.lent.is_none(), "who lends memory writes from there, and reads nothing");
         self.buffer.as_ref().expect("a ticket has its buffer until it is dropped")

@@ -84,7 +84,6 @@ pub struct AtaPages {
 impl AtaPages {
     /// Whether the disk of these device numbers (`major:minor`) is one that is asked. Other SCSI
     /// disks are not: some USB bridges hang on a command that they do not know.
-    #[must_use]
     pub fn are_there(device_numbers: &str) -> bool {
         let directory = block_directory(Path::new("/"), device_numbers);
         // The translation names this vendor for every ATA drive.

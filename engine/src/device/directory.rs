@@ -146,19 +146,16 @@ impl CacheDir {
     }
 
     /// Path of the directory that holds this run's data files.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.made.directory.path()
     }
 
     /// Bytes freed by deleting what a dead run had left.
-    #[must_use]
     pub fn reclaimed_bytes(&self) -> u64 {
         self.reclaimed_bytes
     }
 
     /// Files made so far, for whoever ends the process while this lives.
-    #[must_use]
     pub fn made(&self) -> Weak<MadeFiles> {
         Arc::downgrade(&self.made)
     }
@@ -265,7 +262,6 @@ impl MadeFiles {
 
     /// Number of files in the directory for files that [`MadeFiles::remove`] has deleted so far,
     /// without a look at the file system, which may not answer.
-    #[must_use]
     pub fn removed_files(&self) -> u64 {
         self.files.get().map_or(0, |made| made.removed.load(Ordering::Relaxed))
     }

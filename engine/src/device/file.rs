@@ -96,13 +96,11 @@ impl DataFile {
     }
 
     /// Whether it gets its space in steps.
-    #[must_use]
     pub fn is_growing(&self) -> bool {
         !self.is_device && self.preallocate == Preallocate::Grow
     }
 
     /// Blocks that have space, from the first on; of a device all that were asked for.
-    #[must_use]
     pub fn prepared_blocks(&self) -> u64 {
         match self.is_growing() {
             true => self.prepared_bytes.load(Ordering::Relaxed) / BLOCK_BYTES,
@@ -111,7 +109,6 @@ impl DataFile {
     }
 
     /// Descriptor of the open data file, valid as long as this device.
-    #[must_use]
     pub fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
@@ -129,7 +126,6 @@ impl DataFile {
     }
 
     /// Path under which the data file or block device was opened.
-    #[must_use]
     pub fn path(&self) -> &PathBuf {
         &self.path
     }
@@ -362,7 +358,6 @@ impl DataFile {
 
     /// Target of NVMe commands to it, valid for as long as this lives; none before
     /// [`DataFile::open_namespace`].
-    #[must_use]
     pub fn command_target(&self) -> Option<CommandTarget> {
         self.namespace.get().map(Namespace::target)
     }
@@ -463,7 +458,6 @@ pub struct FileDevice<D: Dialect = Files> {
 
 impl<D: Dialect> FileDevice<D> {
     /// Joins a ring and the files it was made for: one a drive, at least one.
-    #[must_use]
     pub fn new(
         ring: std::rc::Rc<Ring<Ticket, D>>,
         files: &[std::sync::Arc<DataFile>],

@@ -49,7 +49,6 @@ impl Namespace {
     }
 
     /// Target of commands to it, valid as long as this lives.
-    #[must_use]
     pub fn target(&self) -> CommandTarget {
         self.target
     }

@@ -133,7 +133,6 @@ impl Entries {
 
 impl ObjectSpace {
     /// Nothing is stored yet.
-    #[must_use]
     pub fn new(io: Arc<dyn ObjectIo>) -> ObjectSpace {
         ObjectSpace { io, entries: Mutex::default(), numbers: AtomicU64::new(0) }
     }
@@ -247,7 +246,6 @@ pub struct ObjectDevice {
 
 impl ObjectDevice {
     /// `bell` is rung, on any thread, when there is something to collect by [`Device::kick`].
-    #[must_use]
     pub fn new(
         space: Arc<ObjectSpace>,
         bell: Box<dyn Fn() + Send + Sync>,

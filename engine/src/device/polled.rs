@@ -25,7 +25,6 @@ pub struct PolledDevice {
 impl PolledDevice {
     /// Joins a ring that is polled, one that is not, and the files that both were made for: one a
     /// drive, at least one.
-    #[must_use]
     pub fn new(
         polled: Rc<Ring<Ticket>>,
         flushes: Rc<Ring<Ticket>>,

@@ -33,7 +33,6 @@ pub struct RawDevice {
 
 /// Whether the path names a block device (also through a link such as `/dev/disk/by-id/…`), or the
 /// character device of an NVMe namespace, which stands for its block device.
-#[must_use]
 pub fn is_block_device(path: &Path) -> bool {
     let is_one = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
     is_one || nvme_block_device(path).is_some()
@@ -85,13 +84,11 @@ impl RawDevice {
     }
 
     /// The device's node, links resolved.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its size in whole blocks, bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

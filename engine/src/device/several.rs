@@ -14,7 +14,6 @@ pub struct SeveralDrives(Box<[Rc<dyn Device>]>);
 
 impl SeveralDrives {
     /// Joins them in the order of their numbers; there is at least one.
-    #[must_use]
     pub fn new(drives: Vec<Rc<dyn Device>>) -> SeveralDrives {
         assert!(!drives.is_empty(), "a device has at least one drive");
         SeveralDrives(drives.into_boxed_slice())

@@ -73,7 +73,6 @@ pub struct SimDrive {
 
 impl SimDrive {
     /// A drive that does nothing yet; without a medium it only keeps time.
-    #[must_use]
     pub fn new(
         model: DeviceModel,
         clock: Clock,
@@ -157,7 +156,6 @@ impl SimDrive {
     }
 
     /// When the next I/O ends; none while nothing is in flight.
-    #[must_use]
     pub fn next_completion(&self) -> Option<Nanos> {
         self.due.borrow().front().map(|due| due.at.0)
     }
@@ -201,25 +199,21 @@ impl SimDrive {
     }
 
     /// Time that the drive was occupied so far; of reads, writes and both, if each has a part.
-    #[must_use]
     pub fn busy(&self) -> [Nanos; 3] {
         self.state.borrow().busy(self.clock.now())
     }
 
     /// Time that I/Os taken so far occupy it by their number rather than their bytes.
-    #[must_use]
     pub fn by_number(&self) -> Nanos {
         self.state.borrow().by_number()
     }
 
     /// Time that I/Os taken so far occupy it besides, as so many are in flight.
-    #[must_use]
     pub fn slowed(&self) -> Nanos {
         self.state.borrow().slowed()
     }
 
     /// Time that I/Os waited for one of its parallel places so far.
-    #[must_use]
     pub fn crowded(&self) -> Nanos {
         self.state.borrow().crowded(self.clock.now())
     }

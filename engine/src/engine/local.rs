@@ -82,7 +82,6 @@ impl LocalEngine {
     }
 
     /// Runs its tasks, and the caller's.
-    #[must_use]
     pub fn runtime(&self) -> &LocalRuntime {
         &self.runtime
     }
@@ -96,13 +95,11 @@ impl LocalEngine {
     }
 
     /// Its shards, by their ids.
-    #[must_use]
     pub fn shards(&self) -> &[Rc<Shard>] {
         &self.shards
     }
 
     /// State that the shards share.
-    #[must_use]
     pub fn shared(&self) -> &Arc<EngineShared> {
         &self.shared
     }

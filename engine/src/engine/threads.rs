@@ -61,7 +61,6 @@ pub struct Engine {
 
 impl Engine {
     /// The settings of an engine, to be started with [`EngineBuilder::start`].
-    #[must_use]
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
@@ -111,14 +110,12 @@ impl Engine {
     }
 
     /// Access to its entries. Cheap to clone, and for any thread.
-    #[must_use]
     pub fn entries(&self) -> Entries {
         self.entries.clone()
     }
 
     /// Facts about each shard when it opened: ring features, buffers, and what was less than asked
     /// for.
-    #[must_use]
     pub fn facts(&self) -> &[ShardFacts] {
         &self.facts
     }

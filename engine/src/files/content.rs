@@ -25,7 +25,6 @@ struct MarkPart {
 
 impl Marks {
     /// Marks of the file that is written by this path.
-    #[must_use]
     pub fn new(seed: u64, path: &str) -> Marks {
         Marks { file: path.bytes().fold(mix64(seed), |file, byte| mix64(file ^ u64::from(byte))) }
     }

@@ -103,7 +103,6 @@ impl FileCrew {
     }
 
     /// Figures of all threads so far. Requests and times are not counted.
-    #[must_use]
     pub fn outcome(&self) -> FileOutcome {
         let mut sum = FileOutcome::default();
         self.outcomes.iter().for_each(|outcome| sum.add(&held(outcome)));

@@ -37,7 +37,6 @@ pub enum FileWorkers {
 
 impl FileWorkers {
     /// Number of tiles that can be done at a time.
-    #[must_use]
     pub fn count(self) -> usize {
         match self {
             FileWorkers::Calls { threads: count } | FileWorkers::Ring { depth: count } => count,

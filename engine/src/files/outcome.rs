@@ -110,13 +110,11 @@ pub struct FileOutcome {
 
 impl FileOutcome {
     /// Latencies, ns, of the steps of one kind that went well; their number is its count.
-    #[must_use]
     pub fn step(&self, kind: StepKind) -> &Histogram {
         &self.steps[kind as usize]
     }
 
     /// Number of steps of all kinds that went well.
-    #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps.iter().map(Histogram::count).sum()
     }

@@ -91,7 +91,6 @@ pub enum FileStep {
 
 impl FileStep {
     /// Kind by which the step is counted.
-    #[must_use]
     pub fn kind(&self) -> StepKind {
         match self {
             FileStep::Stat { .. } => StepKind::Stat,

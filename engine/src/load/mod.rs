@@ -129,13 +129,11 @@ impl LoadFigures {
     }
 
     /// Bytes of both directions.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.read.bytes + self.write.bytes
     }
 
     /// I/Os of both directions.
-    #[must_use]
     pub fn ios(&self) -> u64 {
         self.read.ios + self.write.ios
     }
@@ -257,13 +255,11 @@ impl Load {
     }
 
     /// I/Os and bytes completed since the load began.
-    #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.shared.ios.load(Ordering::Relaxed), self.shared.bytes.load(Ordering::Relaxed))
     }
 
     /// Whether every thread has ended by itself: its bytes are moved, or it failed.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.running.load(Ordering::Relaxed) == 0
     }

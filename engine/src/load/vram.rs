@@ -79,7 +79,6 @@ pub struct VramPlan {
 
 impl VramPlan {
     /// GPU memory that it needs, bytes.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.depth) * u64::from(self.io_bytes)
     }

@@ -100,7 +100,6 @@ impl ChunkRing {
     }
 
     /// Chunks not given back.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flights.iter().flatten().count() + self.done.len()
     }

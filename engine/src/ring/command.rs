@@ -58,7 +58,6 @@ fn pieces(request: IoRequest, command_bytes_max: u32) -> impl Iterator<Item = Pi
 /// Bytes of one registered buffer, such that few commands straddle two and none is of more memory
 /// than a command may be: Linux 6.1 counts the pages up to the end of a registered buffer, and
 /// refuses a command of more of them than the drive takes segments.
-#[must_use]
 pub fn command_span_bytes(io_bytes: u64, command_bytes_max: u64) -> u64 {
     match command_bytes_max / io_bytes {
         0 => command_bytes_max,

@@ -165,19 +165,16 @@ impl<D: Dialect> LaneRing<D> {
     }
 
     /// Number of I/Os submitted and not yet completed, all lanes together.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
     /// Whether the buffers are registered with the kernel, and I/Os name them so.
-    #[must_use]
     pub fn has_registered_buffers(&self) -> bool {
         self.has_registered_buffers
     }
 
     /// Whether the buffers are in huge pages; none where the kernel does not say (before 6.1).
-    #[must_use]
     pub fn huge_buffers(&self) -> Option<bool> {
         self.huge_buffers
     }
@@ -196,7 +193,6 @@ impl<D: Dialect> LaneRing<D> {
 
     /// Start and length of all buffers together, for registration with a GPU; they stay where they
     /// are for as long as the ring.
-    #[must_use]
     pub fn region(&self) -> (*mut u8, usize) {
         (self.memory.as_ptr(), self.buffer_bytes * self.busy.len())
     }

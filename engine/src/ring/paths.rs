@@ -152,7 +152,6 @@ impl PathRing {
     }
 
     /// Number of operations pushed and not yet completed.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }

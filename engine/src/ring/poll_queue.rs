@@ -17,7 +17,6 @@ pub(super) fn has_poll_queue(file: RawFd) -> Option<bool> {
 /// Largest I/O on an open file that its drive takes in one piece, wherever its memory lies, in
 /// bytes: a power of two, at least 4 KiB; none where sysfs does not know. Larger ones are split,
 /// and on Linux 6.1 an I/O that is split and polled for never ends.
-#[must_use]
 pub fn polled_io_bytes_max(file: RawFd) -> Option<u64> {
     io_bytes_max_in(Path::new("/"), &device_of(file)?)
 }

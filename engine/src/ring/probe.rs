@@ -4,7 +4,6 @@ use crate::error::SetupError;
 pub use crate::facts::RingFeatures;
 
 /// Kernel release, as `uname -r`.
-#[must_use]
 pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }

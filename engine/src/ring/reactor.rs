@@ -69,7 +69,6 @@ impl<B: IoMemory + 'static> Ring<B> {
 impl<B: IoMemory + 'static> Ring<B, Commands> {
     /// One for NVMe commands to these namespaces, in the order in which their files were
     /// registered.
-    #[must_use]
     pub fn commanding(
         setup: CommandSetup,
         targets: &[CommandTarget],
@@ -96,26 +95,22 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     }
 
     /// Features that the ring was set up with.
-    #[must_use]
     pub fn features(&self) -> RingFeatures {
         self.features
     }
 
     /// Number of I/Os of this ring that are submitted and not yet completed.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.slots.pending()
     }
 
     /// When the oldest of them was submitted.
-    #[must_use]
     pub fn oldest_in_flight(&self) -> Option<Nanos> {
         self.slots.oldest()
     }
 
     /// Times so far that what was queued was handed to the kernel: an `io_uring_enter` each, but
     /// with a submission thread that is awake, which looks by itself, no system call.
-    #[must_use]
     pub fn enters(&self) -> u64 {
         self.raw.borrow().enters
     }

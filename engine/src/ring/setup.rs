@@ -174,7 +174,6 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
     }
 
     /// Features that the ring was set up with.
-    #[must_use]
     pub fn features(&self) -> RingFeatures {
         self.features
     }

@@ -135,20 +135,17 @@ struct Inner<B> {
 
 impl<B: 'static> Slots<B> {
     /// A table without slots; it grows as I/Os are submitted.
-    #[must_use]
     pub fn new() -> Rc<Self> {
         let inner = Inner { slots: Vec::new(), free: Vec::new(), pending: 0 };
         Rc::new(Slots { inner: RefCell::new(inner) })
     }
 
     /// I/Os that the kernel has not completed, abandoned ones too.
-    #[must_use]
     pub fn pending(&self) -> u32 {
         self.inner.borrow().pending
     }
 
     /// When the oldest of those that were handed over was. O(slots): for a look now and then.
-    #[must_use]
     pub fn oldest(&self) -> Option<Nanos> {
         let inner = self.inner.borrow();
         let pending = |slot: &&Slot<B>| matches!(slot.state, State::Pending(_) | State::Abandoned);

@@ -61,14 +61,12 @@ pub struct Vitals {
 
 impl Vitals {
     /// Whether the thread works: it has opened what it was to open.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.last_turn_ns.load(Ordering::Acquire) != 0
     }
 
     /// Time for which the thread has been overdue: since its last pass began, or since the timer
     /// that was to wake it. 0 while it sleeps with nothing to do, and until it begins to work.
-    #[must_use]
     pub fn overdue(&self, now: Nanos) -> Nanos {
         let until_ns = self.sleeps_until_ns.load(Ordering::Acquire);
         let since_ns = match until_ns {
@@ -83,7 +81,6 @@ impl Vitals {
 
     /// Longest time within the window for which it was overdue: between two looks at I/O, timers
     /// and messages, or after the timer that was to wake it.
-    #[must_use]
     pub fn overdue_max(&self) -> Nanos {
         Nanos::from_ns(self.overdue_max_ns.load(Ordering::Relaxed))
     }
@@ -96,7 +93,6 @@ impl Vitals {
     }
 
     /// Sample of the thread's state from the kernel; none before it has begun.
-    #[must_use]
     pub fn thread_sample(&self) -> Option<ThreadSample> {
         let thread = self.thread.load(Ordering::Relaxed);
         (thread != 0).then(|| ThreadSample::take(thread))
@@ -108,7 +104,6 @@ impl Vitals {
     }
 
     /// Whether the thread had begun and is gone.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.load(Ordering::Relaxed) != 0 && !self.is_thread_alive()
     }
@@ -394,7 +389,6 @@ pub fn spawn_listener(mut look: impl FnMut() -> bool + 'static) {
 }
 
 /// Doorbell of this executor, which any thread may ring.
-#[must_use]
 pub fn doorbell() -> Arc<Doorbell> {
     Arc::clone(&ThreadState::current().doorbell)
 }

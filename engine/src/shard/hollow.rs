@@ -31,13 +31,11 @@ pub struct HollowMemory {
 impl HollowMemory {
     /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency`
     /// besides.
-    #[must_use]
     pub fn new(time: Timers, bytes_per_s: f64, latency: Nanos) -> HollowMemory {
         HollowMemory { time, bytes_per_s, latency, free_at: Cell::default(), busy: Rc::default() }
     }
 
     /// Shows how long it was busy.
-    #[must_use]
     pub fn busy(&self) -> Rc<RefCell<Occupation>> {
         Rc::clone(&self.busy)
     }

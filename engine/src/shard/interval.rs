@@ -21,7 +21,6 @@ pub struct IoInterval {
 
 impl IoInterval {
     /// One that begins then, in which nothing has ended.
-    #[must_use]
     pub(super) fn beginning(now: Nanos) -> IoInterval {
         IoInterval { began: now, ..IoInterval::default() }
     }

@@ -126,13 +126,11 @@ impl LocalRuntime {
     }
 
     /// Whether the task has not ended.
-    #[must_use]
     pub fn is_running(&self, id: u64) -> bool {
         self.inner.tasks.borrow_mut().get_mut(id).is_some()
     }
 
     /// Tasks that have not ended.
-    #[must_use]
     pub fn task_count(&self) -> usize {
         self.inner.tasks.borrow().len()
     }
@@ -174,7 +172,6 @@ impl LocalRuntime {
     }
 
     /// Whether a task is to be run.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.inner.ready.count() > 0
     }

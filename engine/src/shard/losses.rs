@@ -40,7 +40,6 @@ impl Shard {
 
     /// I/O errors since the shard began, but for those of drives that have been given up: what was
     /// in flight on such a drive fails as well, and says nothing of the others.
-    #[must_use]
     pub fn error_count(&self) -> u64 {
         let budgets = &self.shared.budgets;
         let lost = (0..budgets.drives()).map(DriveId::at).filter(|&drive| budgets.is_lost(drive));

@@ -164,7 +164,6 @@ impl Measure {
     }
 
     /// Whether an event at `now` counts.
-    #[must_use]
     pub fn counts(&self, now: Nanos) -> bool {
         let inner = self.inner.borrow();
         inner.start <= now && now < inner.end
@@ -380,20 +379,17 @@ impl Measure {
     }
 
     /// Failures since the shard began.
-    #[must_use]
     pub fn error_count_ever(&self) -> u64 {
         self.inner.borrow().error_count_ever
     }
 
     /// I/Os and operations that ended since the shard began, well or not: a figure that stands
     /// still while there is work is the mark of a hang.
-    #[must_use]
     pub fn ended_ever(&self) -> u64 {
         self.inner.borrow().ended_ever
     }
 
     /// The window's counters so far.
-    #[must_use]
     pub fn snapshot(&self) -> Box<Metrics> {
         let inner = self.inner.borrow();
         let mut metrics = inner.metrics.clone();
@@ -405,7 +401,6 @@ impl Measure {
     }
 
     /// Errors since the shard began, at most 100 of them.
-    #[must_use]
     pub fn errors_ever(&self) -> Vec<IoError> {
         self.inner.borrow().errors_ever.clone()
     }

@@ -206,7 +206,6 @@ impl Asks {
     }
 
     /// Questions without an answer, and answers that nobody has collected.
-    #[must_use]
     pub fn open_count(&self) -> usize {
         self.0.borrow().len()
     }

@@ -90,7 +90,6 @@ pub struct EngineShared {
 impl EngineShared {
     /// Shortfalls of all shards together so far, a sentence each: the CPU tier takes memory while
     /// it is used, so that the list may grow.
-    #[must_use]
     pub fn shortfalls(&self) -> Vec<String> {
         let unlocked = self.cpu.why_unlocked().map(|why| {
             format!(
@@ -166,49 +165,41 @@ const STEP_BYTES: usize = 256 << 10;
 
 impl Shard {
     /// Which one it is.
-    #[must_use]
     pub fn id(&self) -> ShardId {
         self.id
     }
 
     /// Number of shards in the engine.
-    #[must_use]
     pub fn shards(&self) -> u16 {
         self.shards
     }
 
     /// State shared with the other shards.
-    #[must_use]
     pub fn shared(&self) -> &Arc<EngineShared> {
         &self.shared
     }
 
     /// Counters of the shard, for the whole window and second by second.
-    #[must_use]
     pub fn measure(&self) -> &Rc<Measure> {
         &self.measure
     }
 
     /// Entries and bytes of a tier on this shard.
-    #[must_use]
     pub fn counts(&self, tier: Tier) -> TierCounts {
         self.placement.borrow().counts(tier)
     }
 
     /// The tier in which an entry of this shard is; none when it is not there. Not a use of it.
-    #[must_use]
     pub fn tier_of(&self, key: EntryKey) -> Option<Tier> {
         self.placement.borrow().lookup(key).map(|view| view.tier)
     }
 
     /// The state of its storage space.
-    #[must_use]
     pub fn space(&self) -> SpaceFigures {
         self.placement.borrow().space()
     }
 
     /// Number of I/Os of this shard that are submitted and not yet completed.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         let config = &self.path.config;
         let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.in_flight());
@@ -216,7 +207,6 @@ impl Shard {
     }
 
     /// When the oldest I/O in flight on the drives was submitted. O(I/Os in flight).
-    #[must_use]
     pub fn oldest_in_flight(&self) -> Option<Nanos> {
         self.path.config.device.oldest_in_flight()
     }
@@ -254,19 +244,16 @@ impl Shard {
     }
 
     /// Jobs in flight on the GPU tier's devices.
-    #[must_use]
     pub fn gpu_in_flight(&self) -> usize {
         self.path.config.gpu.as_ref().map_or(0, |lane| lane.in_flight())
     }
 
     /// Bytes of GPU memory that lie idle in chunks which this shard has cut.
-    #[must_use]
     pub fn gpu_idle_bytes(&self) -> u64 {
         self.gpu_space.as_ref().map_or(0, |space| space.idle_bytes())
     }
 
     /// Bytes of GPU memory in which the shard lands what it reads and no entry wants.
-    #[must_use]
     pub fn gpu_landing_bytes(&self) -> u64 {
         let config = &self.path.config;
         let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.landing_bytes());
@@ -288,7 +275,6 @@ impl Shard {
     }
 
     /// Number of demotions that the shard has begun and not yet finished.
-    #[must_use]
     pub fn moves(&self) -> u32 {
         self.moves.get()
     }
@@ -302,19 +288,16 @@ impl Shard {
     }
 
     /// Questions to other shards that are open, and keys whose entry is on its way into the index.
-    #[must_use]
     pub fn pending(&self) -> usize {
         self.asks.open_count() + self.arriving.len()
     }
 
     /// Bytes of transfers under way that are not moved yet, of all drives together; 0 at rest.
-    #[must_use]
     pub fn waiting_bytes(&self) -> u64 {
         self.path.all_drives().iter().map(|drive| self.path.waiting_bytes(drive)).sum()
     }
 
     /// Tickets out: buffers and queue places in use.
-    #[must_use]
     pub fn tickets(&self) -> u32 {
         self.path.config.tickets.iter().map(|tickets| tickets.in_flight()).sum()
     }

@@ -94,7 +94,6 @@ impl Blueprint {
     }
 
     /// Buffers that each shard gets, for all drives together.
-    #[must_use]
     pub fn buffers(&self) -> u32 {
         let drives = self.drives();
         let bytes_a_drive = self.buffer_bytes / u64::from(drives);

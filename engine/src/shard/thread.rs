@@ -37,7 +37,6 @@ pub struct ThreadSample {
 
 impl ThreadSample {
     /// Looks at a thread of this process.
-    #[must_use]
     pub fn take(thread: i32) -> ThreadSample {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/proc/self/task/{thread}/{name}")).unwrap_or_default()

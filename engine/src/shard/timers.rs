@@ -27,19 +27,16 @@ pub struct Timers {
 
 impl Timers {
     /// Time that begins at `now`.
-    #[must_use]
     pub fn starting_at(now: Nanos) -> Timers {
         Timers { now: Rc::new(Cell::new(now)), sleepers: Rc::default() }
     }
 
     /// The clock that shows it, for a simulation, in which nothing else moves it.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         Clock::Simulated(Rc::clone(&self.now))
     }
 
     /// The time to which it was last moved.
-    #[must_use]
     pub fn now(&self) -> Nanos {
         self.now.get()
     }
@@ -50,7 +47,6 @@ impl Timers {
     }
 
     /// When the next sleeper is due.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.sleepers.borrow().wakers.first_key_value().map(|((deadline, _), _)| *deadline)
     }

@@ -67,7 +67,6 @@ pub struct CpuPool {
 
 impl CpuPool {
     /// A tier whose entries have no memory, however large they are: for simulated runs.
-    #[must_use]
     pub fn hollow() -> Arc<CpuPool> {
         Arc::new(CpuPool { is_hollow: true, ..CpuPool::over(None, 0, 0, None, None) })
     }
@@ -168,7 +167,6 @@ impl CpuPool {
 
     /// Why some of the tier's chunks are not page-locked for the GPUs; none where all are, or where
     /// there is no GPU.
-    #[must_use]
     pub fn why_unlocked(&self) -> Option<&str> {
         self.unlocked.get().map(String::as_str)
     }
@@ -178,13 +176,11 @@ impl CpuPool {
     }
 
     /// Chunks that no entry holds.
-    #[must_use]
     pub fn free_chunks(&self) -> usize {
         self.free.len()
     }
 
     /// Chunks that have memory by now.
-    #[must_use]
     pub fn chunks(&self) -> usize {
         self.next_chunk.load(Ordering::Relaxed) as usize
     }
@@ -309,7 +305,6 @@ pub struct CpuEntry {
 
 impl CpuEntry {
     /// The longest piece at `offset` that is contiguous, at most `length`.
-    #[must_use]
     pub fn piece(&self, offset: usize, length: usize) -> &[u8] {
         let (chunk, within) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
         let bytes = self.chunks.get(chunk).map_or(self.tail.bytes(), Chunk::bytes);
@@ -342,7 +337,6 @@ impl CpuEntry {
 
     /// Whether the memory at `offset` is page-locked for the GPUs: of whole chunks of the tier it
     /// is, where that could be done; the rest of an entry, less than a chunk, never is.
-    #[must_use]
     pub fn is_page_locked(&self, offset: usize) -> bool {
         match self.chunks.get(offset / CHUNK_BYTES) {
             Some(Chunk::Pooled(pool, index)) => pool.is_page_locked(*index),

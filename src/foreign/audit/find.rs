@@ -24,7 +24,6 @@ const SKIPPED_MAX: usize = 1000;
 const DIRECTORY_MAX: usize = 10_000;
 
 /// Audits whatever results lie at the paths.
-#[must_use]
 pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
     let mut finder = Finder {
         roots: Vec::new(),

@@ -21,13 +21,11 @@ impl Direction {
     pub const ALL: [Direction; 2] = [Direction::Read, Direction::Write];
 
     /// Its place in a pair.
-    #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
     /// As a word in a sentence.
-    #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
             Direction::Read => "reads",
@@ -64,7 +62,6 @@ pub struct Rate {
 
 impl Rate {
     /// Bounds on how much more is reported, as a share: the second is none where no log bounds it.
-    #[must_use]
     pub fn overstatement(&self) -> (Option<f64>, Option<f64>) {
         let over = |real: Option<f64>| {
             let real = real.filter(|real| *real > 0.0)?;

@@ -30,7 +30,6 @@ pub struct Shape {
 
 impl Shape {
     /// Finds the options, trials and ranks in a run's directory.
-    #[must_use]
     pub fn found(run: &Path) -> Shape {
         let mut shape = Shape { options: Vec::new(), trials: 0, ranks: 0 };
         for option in RULES.iter().map(|rule| rule.number) {
@@ -49,7 +48,6 @@ impl Shape {
 
     /// Files of the run that must not be written over: its summary, its metadata and the ranks'
     /// results.
-    #[must_use]
     pub fn files(&self, run: &Path) -> Vec<PathBuf> {
         let mut files = vec![run.join(SUMMARY), metadata_of(run)];
         for &option in &self.options {
@@ -83,7 +81,6 @@ pub struct Added {
 }
 
 /// Adds up what the ranks of a run have written.
-#[must_use]
 pub fn add_up(run: &Path, shape: &Shape, command_line: &[String]) -> Added {
     let mut added = Added::default();
     let mut hosts = BTreeSet::new();

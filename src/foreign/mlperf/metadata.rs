@@ -36,7 +36,6 @@ pub struct Departures {
 
 impl Departures {
     /// The departures of a sequence from what the rules prescribe.
-    #[must_use]
     pub fn of(sequence: &Sequence) -> Departures {
         let of = |workload: &Workload| (workload.rule.number.to_string(), workload.departures());
         Departures {
@@ -46,7 +45,6 @@ impl Departures {
     }
 
     /// As the metadata of a run keeps it; none where there is none, as in a tree of the harness's.
-    #[must_use]
     pub fn read(run: &Path) -> Option<Departures> {
         let bytes = ringfall_model::document::read_bytes(&metadata_of(run)).ok()?;
         let metadata: Value = serde_json::from_slice(&bytes).ok()?;
@@ -65,7 +63,6 @@ impl Departures {
 }
 
 /// The metadata of a run.
-#[must_use]
 pub fn metadata(sequence: &Sequence, facts: &Facts<'_>, about: &About) -> Value {
     let Facts { run, cache, ranks, command_line } = *facts;
     let commands: Vec<Value> = sequence

@@ -30,7 +30,6 @@ pub const TRIAL_DELAY_S: u64 = 90;
 pub const SEED_BASE: u64 = 42;
 
 /// A time as the harness has it in names of files and directories: `20250131_235959`, in UTC.
-#[must_use]
 pub fn stamp(unix_s: u64) -> String {
     // A clock beyond the year 9999 is as wrong as one before 1970.
     let time = i64::try_from(unix_s).ok().and_then(|unix_s| Timestamp::from_second(unix_s).ok());

@@ -28,7 +28,6 @@ pub struct Rule {
 
 impl Rule {
     /// Whether its CPU tier has that much memory, GiB.
-    #[must_use]
     pub fn has_cpu_mem_gib(&self, gib: u32) -> bool {
         is_alike(self.values[CPU_MEMORY], &gib.to_string())
     }
@@ -55,7 +54,6 @@ pub const RULES: [Rule; 3] = [
 ];
 
 /// The option of that number.
-#[must_use]
 pub fn rule(number: u32) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.number == number)
 }
@@ -71,20 +69,17 @@ pub struct Workload {
 
 impl Workload {
     /// The rule with other values where they are given.
-    #[must_use]
     pub fn of(rule: &'static Rule, changed: &[Option<String>; 7]) -> Workload {
         let value = |place: usize| changed[place].clone().unwrap_or(rule.values[place].to_owned());
         Workload { rule, values: std::array::from_fn(value) }
     }
 
     /// Name of the model whose KV cache is simulated.
-    #[must_use]
     pub fn model(&self) -> &str {
         &self.values[MODEL]
     }
 
     /// Its duration, s, if that is a number.
-    #[must_use]
     pub fn duration_s(&self) -> Option<f64> {
         self.values[DURATION].parse().ok()
     }
@@ -96,7 +91,6 @@ impl Workload {
     }
 
     /// Departures from the rules: `--duration 5 instead of 300`.
-    #[must_use]
     pub fn departures(&self) -> Vec<String> {
         let both = FLAGS.iter().zip(self.values.iter().zip(self.rule.values));
         both.filter(|(_, (is, rule))| !is_alike(is, rule))

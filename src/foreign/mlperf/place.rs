@@ -20,7 +20,6 @@ pub struct Place {
 
 impl Place {
     /// Derives the place of rank `rank`, started at `unix_s` seconds since 1970.
-    #[must_use]
     pub fn of(
         rank: u32,
         output_base: &Path,
@@ -39,7 +38,6 @@ impl Place {
 }
 
 /// Name of a rank's directory.
-#[must_use]
 pub fn rank_name(rank: u32) -> String {
     format!("rank_{rank}")
 }

@@ -87,7 +87,6 @@ pub struct Held {
 
 impl Held {
     /// This run's figure over the other's.
-    #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let [this, other] = self.values;
         Some(this? / other.filter(|&other| other > 0.0)?)
@@ -95,7 +94,6 @@ impl Held {
 }
 
 /// Each option that both runs have, with what is expected where its CPU tier is as large.
-#[must_use]
 pub fn hold(this: &Summary, other: &Summary) -> Vec<Held> {
     let mut all = Vec::new();
     for rule in &RULES {

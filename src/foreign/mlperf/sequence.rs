@@ -47,7 +47,6 @@ pub struct Trial<'a> {
 
 impl Trial<'_> {
     /// Its name among the files of a run.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("opt{}_trial{}", self.workload.rule.number, self.number)
     }
@@ -65,7 +64,6 @@ impl Sequence {
     }
 
     /// Arguments of a rank for that trial of the run in `run`.
-    #[must_use]
     pub fn arguments(&self, trial: &Trial<'_>, run: &Path, cache: &Path) -> Vec<String> {
         let outputs = trial_directory(run, trial.workload.rule.number, trial.number);
         let mut all: Vec<String> = vec!["mlperf".into(), "rank".into()];
@@ -88,14 +86,12 @@ impl Sequence {
     }
 
     /// Expected duration of the trial, s.
-    #[must_use]
     pub fn expected_s(&self, trial: &Trial<'_>) -> f64 {
         let waits_s = trial.start_delay_s.saturating_add(self.end_delay_s);
         waits_s as f64 + trial.workload.duration_s().unwrap_or(0.0) + AROUND_S
     }
 
     /// Departures from the rules that concern all options.
-    #[must_use]
     pub fn departures(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut tell = |what: &str, is: u64, rule: u64| {
@@ -121,7 +117,6 @@ impl Sequence {
 }
 
 /// The directory of a trial, as the harness names it.
-#[must_use]
 pub fn trial_directory(run: &Path, option: u32, trial: u32) -> PathBuf {
     run.join(format!("option_{option}")).join(format!("trial_{trial}"))
 }

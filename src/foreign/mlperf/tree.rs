@@ -32,7 +32,6 @@ pub struct Owner {
 
 impl Owner {
     /// The directory of its runs.
-    #[must_use]
     pub fn runs(&self) -> PathBuf {
         let Owner { results, organization, system, model } = self;
         let mut path = results.clone();
@@ -43,7 +42,6 @@ impl Owner {
     }
 
     /// Finds the first name that can't be a directory's: its flag, and its value.
-    #[must_use]
     pub fn misnamed(&self) -> Option<(&'static str, &str)> {
         let is_plain = |name: &str| {
             let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -86,31 +84,26 @@ pub fn unfinished_run(runs: &Path) -> std::io::Result<Option<PathBuf>> {
 }
 
 /// The name of a run: the time of its begin.
-#[must_use]
 pub fn run_name(run: &Path) -> String {
     run.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Where a rank keeps what is needed to continue the run.
-#[must_use]
 pub fn state_directory(run: &Path, rank: u32) -> PathBuf {
     run.join(STATE).join(rank_name(rank))
 }
 
 /// The log of a trial, by the harness's name for it.
-#[must_use]
 pub fn log_of(run: &Path, trial: &str) -> PathBuf {
     run.join(format!("kvcache_{trial}_{}.stdout.log", run_name(run)))
 }
 
 /// The merged result of an option.
-#[must_use]
 pub fn merged_of(run: &Path, option: u32) -> PathBuf {
     run.join(format!("ringfall_option_{option}.json"))
 }
 
 /// Path of a run's metadata, by the harness's naming.
-#[must_use]
 pub fn metadata_of(run: &Path) -> PathBuf {
     run.join(format!("kv_cache_{}_metadata.json", run_name(run)))
 }

@@ -26,7 +26,6 @@ const FIO_PLAIN: &str = " ._-+/:,()@~";
 
 /// A value on one line, at most 256 bytes: letters, digits and harmless punctuation stay, any other
 /// character is percent-encoded as in a URL. What is cut off is marked by `...`.
-#[must_use]
 pub fn fio(text: &str) -> String {
     let mut value = String::new();
     for c in text.chars() {
@@ -53,7 +52,6 @@ const SEPARATORS: [char; 5] = [';', '\t', '\r', '\n', '|'];
 /// The text of a cell that no spreadsheet takes for a formula and no terminal obeys: where a
 /// formula could begin, an apostrophe stands before it; control characters but tabs and line breaks
 /// become `\u{..}`. Numbers stay as they are. Quoting is the CSV writer's business.
-#[must_use]
 pub fn csv(text: &str) -> String {
     if is_number(text) {
         return text.to_owned();
@@ -88,7 +86,6 @@ const CELL_UNITS_MAX: usize = 32_767;
 
 /// The text of a cell, at most 32,767 UTF-16 units: characters that XML does not allow, or that
 /// nobody sees, become visible. A cell of text is never a formula in a workbook.
-#[must_use]
 pub fn xlsx(text: &str) -> String {
     let mut cell = visible(text, |c| c == '\n' || c == '\t');
     let mut units = 0;
@@ -111,7 +108,6 @@ const KEY_CHARS_MAX: usize = 1000;
 
 /// A text as one scalar on one line that reads back as the same text: plain where that is certain,
 /// in double quotes elsewhere.
-#[must_use]
 pub fn yaml(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
@@ -137,7 +133,6 @@ pub fn yaml(text: &str) -> String {
 
 /// A text as the key of a block mapping indented by so many spaces, with its colon. A key on one
 /// line has at most 1024 characters in YAML; a longer one is written with a question mark.
-#[must_use]
 pub fn yaml_key(text: &str, indent: usize) -> String {
     let key = yaml(text);
     match key.chars().count() > KEY_CHARS_MAX {
@@ -156,7 +151,6 @@ fn is_plain(text: &str) -> bool {
 
 /// Text fit for HTML, attributes in either kind of quotes too. Control characters, which HTML does
 /// not allow, and overrides of the direction become visible.
-#[must_use]
 pub fn html(text: &str) -> String {
     let text = visible(text, |c| c == '\n' || c == '\t');
     let mut safe = String::with_capacity(text.len());
@@ -175,27 +169,23 @@ pub fn html(text: &str) -> String {
 
 /// A value on one line: control characters, escape sequences and overrides of the direction become
 /// `\u{..}`.
-#[must_use]
 pub fn terminal(text: &str) -> String {
     visible(text, |_| false)
 }
 
 /// A path, as [`terminal`].
-#[must_use]
 pub fn terminal_path(path: &Path) -> String {
     terminal(&path.to_string_lossy())
 }
 
 /// A page of lines without colour: each line as [`terminal`]. It can't tell the page's line breaks
 /// from those of a name, so names are escaped before they enter the page.
-#[must_use]
 pub fn terminal_page(page: &str) -> String {
     visible(page, |c| c == '\n')
 }
 
 /// JSON that says the same and obeys nobody: hidden characters, which stand raw only within
 /// strings, become `\uXXXX`. The line breaks and spaces around values stay.
-#[must_use]
 pub fn json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -213,7 +203,6 @@ pub fn json(text: &str) -> String {
 
 /// The value of a label, to stand between double quotes in Prometheus's text format or in
 /// OpenMetrics: it says the same, and can neither end the label nor the line.
-#[must_use]
 pub fn prometheus(text: &str) -> String {
     // The three characters that both formats know escapes for; any other may stand raw.
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -221,7 +210,6 @@ pub fn prometheus(text: &str) -> String {
 
 /// The text as one word: as it is where nothing in it means anything to a shell, else in single
 /// quotes. What a terminal would obey is for [`terminal`] to change afterwards.
-#[must_use]
 pub fn shell(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,=@%".contains(c);
     // A word that begins with a dash would be read as a flag of the command before it; quotes do
@@ -235,7 +223,6 @@ pub fn shell(text: &str) -> String {
 /// Escapes text for a quoted string of bpftrace, including `printf` formats: letters, digits and
 /// punctuation without a meaning stay, any other byte becomes an octal escape; a percent sign is
 /// doubled.
-#[must_use]
 pub fn bpftrace(text: &str) -> String {
     let mut literal = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -42,25 +42,21 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 impl FileSystem {
     /// Whether its files are in memory, with no drive below.
-    #[must_use]
     pub fn is_in_memory(&self) -> bool {
         IN_MEMORY.contains(&self.kind.as_str())
     }
 
     /// Whether its files are on another machine, or with a program (FUSE).
-    #[must_use]
     pub fn is_remote(&self) -> bool {
         REMOTE.contains(&self.kind.as_str()) || self.kind.starts_with("fuse")
     }
 
     /// Whether an option is set: `sync`, or `data=journal`.
-    #[must_use]
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|own| own == option)
     }
 
     /// Whether a path is on it, going by the mount point alone.
-    #[must_use]
     pub fn holds(&self, path: &Path) -> bool {
         path.starts_with(&self.mount_point)
     }

@@ -34,7 +34,6 @@ pub struct Gpu {
 
 impl Gpu {
     /// Whether a workload could run on it: it has a driver that computes.
-    #[must_use]
     pub fn computes(&self) -> bool {
         matches!(self.driver.as_deref(), Some("nvidia" | "amdgpu"))
     }

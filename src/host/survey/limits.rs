@@ -44,7 +44,6 @@ pub struct Throttle {
 
 impl Throttle {
     /// Limit in words, for a device of that name: `reads of vda to 100.0 MiB/s`.
-    #[must_use]
     pub fn told(&self, name: &str) -> String {
         let (what, value) = self.limit.split_once('=').unwrap_or(("", &self.limit));
         let direction = if what.starts_with('r') { "reads" } else { "writes" };
@@ -61,7 +60,6 @@ impl Throttle {
 
     /// Share of the limit that so many bytes a second, read and written, use; none of a limit that
     /// is not of bandwidth.
-    #[must_use]
     pub fn share_used(&self, [read, written]: [f64; 2]) -> Option<f64> {
         let (what, value) = self.limit.split_once('=').filter(|(what, _)| what.ends_with("bps"))?;
         let limit: u64 = value.parse().ok().filter(|limit| *limit > 0)?;

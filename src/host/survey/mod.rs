@@ -49,7 +49,6 @@ pub struct Survey {
 
 impl Survey {
     /// Looks at a machine. `room` is what this process can have of it, where that is known.
-    #[must_use]
     pub fn look(root: &Root, room: Option<&Room>) -> Survey {
         let disks = disk::disks(root);
         Survey {
@@ -66,19 +65,16 @@ impl Survey {
     }
 
     /// The disk of that name.
-    #[must_use]
     pub fn disk(&self, name: &str) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.facts.name == name)
     }
 
     /// The drives that a file system's bytes end on.
-    #[must_use]
     pub fn drives_of(&self, system: &FileSystem) -> Vec<&Disk> {
         system.drives.iter().filter_map(|name| self.disk(name)).collect()
     }
 
     /// The file system that a path is on, going by the mount points.
-    #[must_use]
     pub fn file_system_of(&self, path: &std::path::Path) -> Option<&FileSystem> {
         let holding = self.file_systems.iter().filter(|system| system.holds(path));
         holding.max_by_key(|system| system.mount_point.len())

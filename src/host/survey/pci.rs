@@ -66,14 +66,12 @@ impl PciPath {
     }
 
     /// The link of the device itself, which is the last of the path.
-    #[must_use]
     pub fn device(&self) -> Option<&PciLink> {
         self.links.last()
     }
 
     /// Number of bridges that both ways have in common: with 2 or more, what passes between the
     /// two devices need not pass the root port.
-    #[must_use]
     pub fn bridges_shared(&self, other: &PciPath) -> usize {
         let pairs = self.links.iter().zip(&other.links);
         pairs.take_while(|(own, theirs)| own.address == theirs.address).count()
@@ -102,19 +100,16 @@ impl PciLink {
     }
 
     /// Bandwidth of the link in each direction now, bytes/s.
-    #[must_use]
     pub fn bandwidth_bytes_per_s(&self) -> Option<u64> {
         bandwidth_bytes_per_s(self.speed_gt_per_s?, self.lanes?)
     }
 
     /// Bandwidth at the best of the device, bytes/s.
-    #[must_use]
     pub fn bandwidth_max_bytes_per_s(&self) -> Option<u64> {
         bandwidth_bytes_per_s(self.speed_max_gt_per_s?, self.lanes_max?)
     }
 
     /// `Gen4 x4`, or `–`.
-    #[must_use]
     pub fn told(speed_gt_per_s: Option<f64>, lanes: Option<u32>) -> String {
         match (speed_gt_per_s.and_then(known).map(|(_, generation, _)| generation), lanes) {
             (Some(generation), Some(lanes)) => format!("Gen{generation} x{lanes}"),

@@ -239,7 +239,6 @@ pub struct TierLatencies(BTreeMap<String, f64>);
 
 impl TierLatencies {
     /// The latency at that key, ms.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<f64> {
         self.0.get(key).copied()
     }

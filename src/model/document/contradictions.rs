@@ -62,7 +62,6 @@ pub struct Contradiction {
 
 impl Contradiction {
     /// Share of the larger figure by which they part, from 0 to 1.
-    #[must_use]
     pub fn share(&self) -> f64 {
         let (one, other) = (self.one.value.abs(), self.other.value.abs());
         (self.one.value - self.other.value).abs() / one.max(other).max(f64::MIN_POSITIVE)
@@ -78,7 +77,6 @@ impl fmt::Display for Contradiction {
 }
 
 /// Warning text for a result that contradicts itself; `None` without contradictions.
-#[must_use]
 pub fn told(all: &[Contradiction]) -> Option<String> {
     let first = all.first()?;
     let more = match all.len() - 1 {
@@ -93,7 +91,6 @@ pub fn told(all: &[Contradiction]) -> Option<String> {
 }
 
 /// All contradictions of a result, those of counts first.
-#[must_use]
 pub fn contradictions(document: &Document) -> Vec<Contradiction> {
     let mut found = Vec::new();
     // One that is damaged is told by whoever needs it.

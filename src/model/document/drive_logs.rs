@@ -155,7 +155,6 @@ impl DriveLogReport {
     }
 
     /// Account of the drive for a person, without a full stop: its figures, or why there are none.
-    #[must_use]
     pub fn told(&self) -> String {
         if let Some(why) = &self.not_told {
             return format!("{}: not told by this drive ({why})", self.device);

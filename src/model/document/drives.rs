@@ -137,7 +137,6 @@ impl Named for DiskCounters {
 impl DriveReport {
     /// Part of the bytes of the window that went between this drive and other NUMA nodes, from 0 to
     /// 1; none where that is not known or nothing was moved.
-    #[must_use]
     pub fn remote_share(&self) -> Option<f64> {
         quotient(self.remote_bytes?, self.read.bytes.known()? + self.write.bytes.known()?)
     }

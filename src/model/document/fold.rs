@@ -20,7 +20,6 @@ pub struct Fold {
 
 impl Fold {
     /// Starts a fold of runs that followed one another: their times add up too.
-    #[must_use]
     pub fn one_after_the_other() -> Fold {
         Fold::default()
     }
@@ -28,7 +27,6 @@ impl Fold {
     /// Starts a fold of ranks: rates are over their common window, from the first start to the last
     /// end, in s since 1970, and counts that every rank took of a whole shared device are counted
     /// once.
-    #[must_use]
     pub fn side_by_side(window: Option<(f64, f64)>) -> Fold {
         Fold { together: Some(Together::new(window)), ..Fold::default() }
     }

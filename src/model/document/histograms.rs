@@ -44,7 +44,6 @@ pub struct EncodedHistogram {
 
 impl EncodedHistogram {
     /// Encodes a histogram; `None` when it is empty.
-    #[must_use]
     pub fn of(histogram: &Histogram) -> Option<EncodedHistogram> {
         (histogram.count() > 0).then(|| EncodedHistogram {
             count: histogram.count(),
@@ -112,13 +111,11 @@ impl Stored {
 
 impl EncodedHistograms {
     /// The histogram of that name; none when nothing was measured, or it is damaged.
-    #[must_use]
     pub fn decoded(&self, name: &str) -> Option<Histogram> {
         self.0.as_ref()?.get(name)?.as_ref()?.decode().ok()
     }
 
     /// Number of values in the histogram of that name; none when nothing was measured.
-    #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.0.as_ref()?.get(name)?.as_ref()? {
             Stored::Whole(encoded) => Some(encoded.count),
@@ -221,13 +218,11 @@ impl Histograms {
     }
 
     /// The one of that name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Histogram> {
         self.0.get(name)
     }
 
     /// All of those as one; `None` when one is not there.
-    #[must_use]
     pub fn sum(&self, names: &[&str]) -> Option<Histogram> {
         names.iter().try_fold(Histogram::new(), |mut all, name| {
             all.merge(self.get(name)?);

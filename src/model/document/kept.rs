@@ -17,13 +17,11 @@ pub struct Agreed<T>(Option<T>);
 
 impl<T> Agreed<T> {
     /// Holds the facts of a single result, with which nothing disagrees.
-    #[must_use]
     pub const fn of(facts: T) -> Agreed<T> {
         Agreed(Some(facts))
     }
 
     /// The facts, if the result says them.
-    #[must_use]
     pub const fn as_ref(&self) -> Option<&T> {
         self.0.as_ref()
     }

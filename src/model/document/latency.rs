@@ -10,7 +10,6 @@ pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)];
 
 /// Converts nanoseconds to milliseconds, fractions included.
-#[must_use]
 pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -51,7 +50,6 @@ fn quantile_ms(histogram: &Histogram, quantile: f64) -> f64 {
 
 impl LatencyMsMax {
     /// Summarises a histogram; `None` when it is empty.
-    #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencyMsMax> {
         Some(LatencyMsMax {
             percentiles: LatencyMs::of(histogram),

@@ -103,7 +103,6 @@ pub struct RunLimit {
 
 impl RunLimit {
     /// Finding on the run of that document, which may be that there is none.
-    #[must_use]
     pub fn of(document: &Document) -> RunLimit {
         let mut limit = none(document).unwrap_or_else(|| found(&Evidence::of(document)));
         limit.flag_to_try = limit.flag_to_try.and_then(|flag| flag_in_place(flag, document));

@@ -177,7 +177,6 @@ fn request_p95(document: &Document) -> Option<QuantileMs> {
 }
 
 /// Reason for which a run ended early; none where it did not.
-#[must_use]
 pub fn why_early(document: &Document) -> Option<String> {
     let window = &document.ringfall.window;
     window.failure.as_ref().cloned().or_else(|| {
@@ -197,7 +196,6 @@ impl Merge for MergedReport {
 
 impl InputFacts {
     /// The runs that a document holds: itself, or those it was merged from.
-    #[must_use]
     pub fn runs_in(file: &str, document: &Document) -> Vec<InputFacts> {
         match &document.ringfall.merged {
             Some(merged) if !merged.inputs.is_empty() => merged.inputs.clone(),
@@ -207,7 +205,6 @@ impl InputFacts {
 
     /// Values that tell runs apart, as far as they are known: start of the window, to a part of a
     /// microsecond, seed, and number of requests that finished.
-    #[must_use]
     pub fn identity(&self) -> Option<(u64, Option<u64>, Option<u64>)> {
         Some((self.start_unix_s?.to_bits(), self.seed, self.requests_completed))
     }

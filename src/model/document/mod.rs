@@ -150,7 +150,6 @@ pub struct Document {
 
 impl Document {
     /// The document of a run.
-    #[must_use]
     pub fn of(result: &RunResult) -> Document {
         let requests = &result.requests;
         let samples = requests.samples();
@@ -192,7 +191,6 @@ impl Document {
     }
 
     /// Latencies of the requests that finished; none when none did, where the key holds zeros.
-    #[must_use]
     pub fn latency_of(&self, pick: fn(&Summary) -> &Derived<LatencyMs>) -> Option<&LatencyMs> {
         let has_finished = self.summary.total_requests.known() != Some(0);
         pick(&self.summary).as_ref().filter(|_| has_finished)
@@ -200,7 +198,6 @@ impl Document {
 
     /// Storage I/O times of the requests that finished; none when none did, or there was no drive:
     /// the key holds zeros then.
-    #[must_use]
     pub fn storage_io_latency(&self) -> Option<&LatencyMs> {
         let latency = self.latency_of(|summary| &summary.storage_io_latency_ms);
         latency.filter(|_| !self.is_without_drive())
@@ -208,7 +205,6 @@ impl Document {
 
     /// Latency of a tier at that key, ms; none where the tier had no operation or there was no
     /// drive, where the key holds 0.
-    #[must_use]
     pub fn tier_latency_ms(&self, key: &str) -> Option<f64> {
         let latency = self.summary.cache_stats.latencies_ms.get(key);
         latency.filter(|_| !self.is_without_drive())
@@ -216,7 +212,6 @@ impl Document {
 
     /// Bandwidths of the storage tier in reads and writes, GiB/s; none without a drive, where the
     /// keys hold what was asked for.
-    #[must_use]
     pub fn storage_bandwidth_gib_per_s(&self) -> [Option<f64>; 2] {
         let stats = &self.summary.cache_stats;
         let both =
@@ -225,27 +220,23 @@ impl Document {
     }
 
     /// Share of the reads that found their entry; none without reads, where the key holds 0.
-    #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
         let stats = &self.summary.cache_stats;
         share_if_any(stats.cache_hit_rate, stats.cache_hits, stats.cache_misses)
     }
 
     /// Share of the reads of earlier turns that found them; none without such reads.
-    #[must_use]
     pub fn multi_turn_hit_rate(&self) -> Option<f64> {
         let turns = &self.summary.multi_turn_stats;
         share_if_any(turns.hit_rate, turns.cache_hits, turns.cache_misses)
     }
 
     /// Latencies of loading a context; none where none was loaded, or there was no drive.
-    #[must_use]
     pub fn context_load(&self) -> Option<&LatencyMs> {
         Some(&self.ringfall.served.context_load_ms.as_ref()?.percentiles)
     }
 
     /// Bytes read for each byte written; none without bytes written.
-    #[must_use]
     pub fn read_write_ratio(&self) -> Option<f64> {
         let stats = &self.summary.cache_stats;
         let has_written = stats.total_write_bytes.known() != Some(0);
@@ -254,13 +245,11 @@ impl Document {
 
     /// Whether it is of a run without a drive: what its keys say of storage is then what was asked
     /// for.
-    #[must_use]
     pub fn is_without_drive(&self) -> bool {
         self.ringfall.simulation.as_ref().is_some_and(SimulationReport::is_without_drive)
     }
 
     /// Length of the measurement window, s.
-    #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         self.ringfall.window.seconds.known()
     }

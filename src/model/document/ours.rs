@@ -53,7 +53,6 @@ pub const SCHEMA_VERSION: u32 = 5;
 impl Ours {
     /// Whether the storage tier kept entries in a data file, and not as objects or as an engine's
     /// files.
-    #[must_use]
     pub fn has_data_file(&self) -> bool {
         self.objects.is_unknown() && self.files.is_unknown()
     }

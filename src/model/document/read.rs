@@ -127,7 +127,6 @@ impl ResultFile {
     }
 
     /// Whether it is one run of ringfall, several merged, or a run of the reference benchmark.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         let ours = &self.document.ringfall;
         match (ours.schema_version.known(), &ours.merged) {
@@ -138,7 +137,6 @@ impl ResultFile {
     }
 
     /// The file, as it is shown.
-    #[must_use]
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }

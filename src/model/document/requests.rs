@@ -84,14 +84,12 @@ impl QuantileMs {
     /// it is 95.5 s in the test below). In one that is worked off at the end it is the other way
     /// about, and in a steady one the estimate is as often too high as too low: `≥ estimate` would
     /// be wrong there.
-    #[must_use]
     pub fn number_ms(&self) -> Option<f64> {
         self.at_most_ms.and(self.estimate_ms)
     }
 
     /// For people: [the estimate](QuantileMs::number_ms), or where that is no number to tell, the
     /// lower bound as `≥ …`, which holds in every case: an age is what a request took at the least.
-    #[must_use]
     pub fn told(&self, number: impl Fn(f64) -> String) -> String {
         match self.number_ms() {
             Some(estimate) => number(estimate),
@@ -102,7 +100,6 @@ impl QuantileMs {
 
 impl RequestsOfClass {
     /// Computes the figures from the latencies of the finished requests and the ages of the others.
-    #[must_use]
     pub(crate) fn of(
         finished: &Histogram,
         unfinished: &Histogram,
@@ -128,7 +125,6 @@ impl RequestsOfClass {
 
     /// The share within the target for people: where both bounds read alike, that; else both, as
     /// then it is open what becomes of the unfinished requests. None without requests.
-    #[must_use]
     pub fn within_target_told(&self, number: impl Fn(f64) -> String) -> Option<String> {
         let least = number(self.share_within_target_at_least?);
         let most = number(self.share_within_target_at_most?);
@@ -153,7 +149,6 @@ impl RequestsReport {
     }
 
     /// All classes together, then each class, most urgent first, by name.
-    #[must_use]
     pub fn rows(&self) -> [(&'static str, &RequestsOfClass); 4] {
         [
             ("all", &self.all),

@@ -84,7 +84,6 @@ impl TimeReport {
 
     /// The shares with what people call them, in the order in which a request meets them; none
     /// without requests.
-    #[must_use]
     pub fn rows(&self) -> Option<Vec<(&'static str, f64)>> {
         let (space, permits) = (self.space_share.known(), self.permit_share.known());
         let rows = [
@@ -101,7 +100,6 @@ impl TimeReport {
 
     /// Share of the time that was waited for anything but storage, tokens and a turn; none without
     /// requests.
-    #[must_use]
     pub fn waits_share(&self) -> Option<f64> {
         let of = |share: &Derived<Option<f64>>| share.known().unwrap_or(0.0);
         Some(self.rest_share.known()? + of(&self.space_share) + of(&self.permit_share))

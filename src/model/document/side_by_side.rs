@@ -168,7 +168,6 @@ impl Together {
 
 impl Document {
     /// Where this rank ran; none where the kernel did not count for it.
-    #[must_use]
     pub fn place(&self) -> Option<Place> {
         let rank = self.ringfall.rank.as_ref()?;
         let device = self.ringfall.device.kernel.as_ref()?.device.as_ref()?;
@@ -176,7 +175,6 @@ impl Document {
     }
 
     /// Start and end of the window, s since 1970; none where nothing was measured.
-    #[must_use]
     pub fn span(&self) -> Option<(f64, f64)> {
         let start = self.ringfall.window.start_unix_s.known()?;
         let seconds = self.seconds().filter(|&seconds| seconds > 0.0)?;
@@ -185,7 +183,6 @@ impl Document {
 }
 
 /// From the first start to the last end, s since 1970; none where nothing was measured.
-#[must_use]
 pub fn common_window(documents: &[&Document]) -> Option<(f64, f64)> {
     let spans = documents.iter().filter_map(|document| document.span());
     spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))

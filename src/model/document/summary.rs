@@ -244,7 +244,6 @@ impl QosMetrics {
     }
 
     /// The classes by name, most urgent first.
-    #[must_use]
     pub fn all(&self) -> [(&'static str, &QosClass); 3] {
         let [interactive, responsive, batch] = Class::NAMES;
         [(interactive, &self.interactive), (responsive, &self.responsive), (batch, &self.batch)]
@@ -256,7 +255,6 @@ shapes!(QosMetrics);
 impl Summary {
     /// Share of the requests of that class that finished within their P95 target; none where none
     /// finished, or there was no one target.
-    #[must_use]
     pub fn share_within_target(&self, class: &str) -> Option<f64> {
         let classes = self.qos_metrics.as_ref()?.all();
         match classes.into_iter().find(|(name, _)| *name == class)?.1 {

@@ -74,7 +74,6 @@ impl Looks {
     }
 
     /// Share of the looks that found their entry; `None` without looks.
-    #[must_use]
     pub fn hit_rate(self) -> Option<f64> {
         quotient(self.found, self.found + self.missed)
     }
@@ -85,7 +84,6 @@ pub const REUSE_APART_MAX: f64 = 0.05;
 
 impl CacheStats {
     /// Share of the reads of earlier turns that found them; `None` without such reads.
-    #[must_use]
     pub fn reuse_share(&self) -> Option<f64> {
         quotient(self.multi_turn_hits, self.multi_turn_hits + self.multi_turn_misses)
     }
@@ -177,13 +175,11 @@ impl CacheStats {
     }
 
     /// RAG chunks that were ingested, before the window or in it.
-    #[must_use]
     pub fn ingested_ever(&self) -> u64 {
         self.ingested + self.ingested_before
     }
 
     /// Bytes of those chunks.
-    #[must_use]
     pub fn ingested_ever_bytes(&self) -> u64 {
         self.ingested_bytes + self.ingested_before_bytes
     }
@@ -196,7 +192,6 @@ impl CacheStats {
     }
 
     /// Share of reads that found their entry; `None` without reads.
-    #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
         quotient(self.hits, self.hits + self.misses)
     }

@@ -26,19 +26,16 @@ pub struct DepthStep {
 
 impl DepthStep {
     /// I/Os that ended in a second.
-    #[must_use]
     pub fn ios_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.ios as f64 / self.seconds } else { 0.0 }
     }
 
     /// Mean number of I/Os in flight, by Little's law: their rate times their latency.
-    #[must_use]
     pub fn in_flight(&self) -> f64 {
         self.ios_per_s() * self.latency_us[0] / 1e6
     }
 
     /// Mean time of an I/O with its wait for a place, µs.
-    #[must_use]
     pub fn total_us(&self) -> f64 {
         self.latency_us[0] + self.wait_us
     }
@@ -62,7 +59,6 @@ pub struct TriedDepth {
 impl TriedDepth {
     /// Whether every interval at one of the depths had more bandwidth than each at the other. Where
     /// not, what they differ by may be the load, which pauses, and reads more or writes more.
-    #[must_use]
     pub fn is_apart_from(&self, other: &TriedDepth) -> bool {
         let [[least, most], [other_least, other_most]] =
             [self.range_bytes_per_s, other.range_bytes_per_s];
@@ -71,7 +67,6 @@ impl TriedDepth {
 }
 
 /// Depths that were tried in these steps, from the smallest up.
-#[must_use]
 pub fn tried_depths(steps: &[DepthStep]) -> Vec<TriedDepth> {
     let depths: BTreeSet<u32> = steps.iter().map(|step| step.depth).collect();
     let tried = depths.into_iter().map(|depth| {
@@ -95,7 +90,6 @@ pub fn tried_depths(steps: &[DepthStep]) -> Vec<TriedDepth> {
 }
 
 /// The depth with the most bandwidth, the smallest of equals; `None` of nothing.
-#[must_use]
 pub fn best_depth(tried: &[TriedDepth]) -> Option<&TriedDepth> {
     tried.iter().rev().max_by(|one, other| one.bytes_per_s.total_cmp(&other.bytes_per_s))
 }
@@ -141,7 +135,6 @@ pub struct DepthFigures {
 
 impl DepthFigures {
     /// Why this depth, in a sentence without a full stop.
-    #[must_use]
     pub fn told(&self) -> String {
         let (chosen, deepest) = (self.chosen, self.deepest);
         let tried = tried_depths(&self.steps);

@@ -30,7 +30,6 @@ const SLOW_TIMES: f64 = 2.0;
 const LIKE_LOAD: f64 = 1.1;
 
 /// Counters of the engine on each drive; for a single drive, the totals.
-#[must_use]
 pub fn metrics_by_drive(engine: &Metrics, drives: usize) -> Vec<DriveMetrics> {
     if drives == 1 {
         let storage_errors = engine.errors.iter().filter(|row| row.first.tier == Tier::Storage);
@@ -47,7 +46,6 @@ pub fn metrics_by_drive(engine: &Metrics, drives: usize) -> Vec<DriveMetrics> {
 }
 
 /// Bytes that the engine read from and wrote to each drive; of a run on one drive, all there are.
-#[must_use]
 pub fn bytes_by_drive(engine: &Metrics) -> Vec<u64> {
     if engine.drives.is_empty() {
         return vec![engine.io_read.bytes + engine.io_write.bytes];
@@ -71,7 +69,6 @@ pub(crate) fn busy_ns(drive: &DriveMetrics) -> u128 {
 /// A drive that keeps up answers soon and one that lags has a full queue, though both be asked for
 /// as much: so it is the time per byte that tells, and not the bandwidth. That of a drive which
 /// moves more bytes tells nothing: its queue may be deep because more is asked of it.
-#[must_use]
 pub fn slow_drives(metrics: &[DriveMetrics]) -> Vec<(usize, f64)> {
     let pace = |drive: &DriveMetrics| {
         let bytes = moved_bytes(drive) as f64;

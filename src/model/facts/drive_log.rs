@@ -35,26 +35,22 @@ pub struct DriveAnswer {
 impl DriveAnswer {
     /// Increase of a counter of the health log; none where the drive does not tell it, or where it
     /// fell, as by a reset.
-    #[must_use]
     pub fn grown(&self, count: fn(&HealthLog) -> Option<u128>) -> Option<u64> {
         increase(count(&self.before.health)?, count(&self.after.health)?)
     }
 
     /// Increase of a counter of the media; none of a drive that does not count there.
-    #[must_use]
     pub fn media_grown(&self, count: fn(&MediaLog) -> u128) -> Option<u64> {
         let (before, after) = (self.before.media.as_ref()?, self.after.media.as_ref()?);
         increase(count(before), count(after))
     }
 
     /// Bytes that the host read, by the drive's count.
-    #[must_use]
     pub fn host_read_bytes(&self) -> Option<u64> {
         self.host_bytes(|log| log.read_bytes)
     }
 
     /// Bytes that the host wrote, by the drive's count.
-    #[must_use]
     pub fn host_write_bytes(&self) -> Option<u64> {
         self.host_bytes(|log| log.written_bytes)
     }
@@ -66,14 +62,12 @@ impl DriveAnswer {
 
     /// Bytes written to the media for each byte that the host wrote; none where the drive does not
     /// tell both, or the host wrote less than 100 of its units.
-    #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let host_bytes = self.host_write_bytes().filter(|bytes| *bytes >= HOST_WRITE_BYTES_MIN)?;
         quotient(self.media_grown(|log| log.written_bytes)?, host_bytes)
     }
 
     /// Why there is no write amplification, without a full stop; none where there is one.
-    #[must_use]
     pub fn amplification_not_told(&self) -> Option<&'static str> {
         if self.write_amplification().is_some() {
             return None;
@@ -91,7 +85,6 @@ impl DriveAnswer {
 
     /// Times that the drive slowed down against heat: the larger of its two counts of that, of
     /// which many a drive keeps only one.
-    #[must_use]
     pub fn throttles(&self) -> u64 {
         let transitions =
             [self.grown(|log| log.light_throttles), self.grown(|log| log.heavy_throttles)];
@@ -101,7 +94,6 @@ impl DriveAnswer {
     }
 
     /// Capacity of the whole drive, which may have more namespaces than the one in use, bytes.
-    #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         self.after.controller.capacity_bytes.or(self.size_bytes)
     }

@@ -59,7 +59,6 @@ pub struct FileFailures {
 
 impl FileCounts {
     /// Line with the counts.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let options = match self.changed_options.is_empty() {
             true => String::new(),

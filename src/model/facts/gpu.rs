@@ -13,7 +13,6 @@ pub enum GpuBacking {
 
 impl GpuBacking {
     /// Name of the backend in reports and in the JSON results.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             GpuBacking::Real(kind) => kind.name(),
@@ -22,7 +21,6 @@ impl GpuBacking {
     }
 
     /// Whether what is measured is a GPU's.
-    #[must_use]
     pub fn is_gpu(self) -> bool {
         self == GpuBacking::Real(GpuKind::Cuda)
     }
@@ -41,7 +39,6 @@ pub struct GpuTransferOutcome {
 
 impl GpuTransferOutcome {
     /// Name of the way in reports and in the JSON results.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         if self.is_direct { "gds" } else { "pinned" }
     }
@@ -74,13 +71,11 @@ pub struct GpuOutcome {
 
 impl GpuOutcome {
     /// A tier that was left out.
-    #[must_use]
     pub fn left_out(asked_bytes: u64, why: String) -> GpuOutcome {
         GpuOutcome { asked_bytes, why_not: Some(why), ..GpuOutcome::default() }
     }
 
     /// A tier of that size on these devices.
-    #[must_use]
     pub fn of(asked_bytes: u64, given_bytes: u64, facts: &GpuFacts) -> GpuOutcome {
         GpuOutcome {
             asked_bytes,

@@ -104,7 +104,6 @@ pub struct OperationFigures {
 
 impl LayoutPhase {
     /// Share of the time of all operations that those of these names took.
-    #[must_use]
     pub fn time_share(&self, names: &[&str]) -> f64 {
         let sum = |of: &dyn Fn(&str) -> bool| -> f64 {
             self.operations.iter().filter(|one| of(one.name)).map(|one| one.total_s).sum()

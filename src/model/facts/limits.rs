@@ -165,7 +165,6 @@ pub struct Together {
 
 impl Together {
     /// `8 drives: 7.2 × one, bound by …`
-    #[must_use]
     pub fn sentence(&self) -> String {
         let drives = self.each_bytes_per_s.len();
         format!("{drives} drives: {:.1} × one, bound by {}", self.times_one, self.bound_by)
@@ -201,7 +200,6 @@ pub struct Measured {
 
 impl Measured {
     /// End of the measurement, in words that follow its length.
-    #[must_use]
     pub fn ended(&self) -> &'static str {
         if self.steady { "until steady" } else { "before the time was up" }
     }
@@ -211,7 +209,6 @@ impl Best {
     /// Short probe that the long measurement of the best point does not bear out: the fastest, if
     /// it was much faster, or that of the best point itself, if it was much slower. The speed of
     /// such a device varies: it has credits for bursts, or others use it.
-    #[must_use]
     pub fn outrun(&self) -> Option<&Measured> {
         let long = &self.best;
         let fastest = fastest(self.probes.iter())?;
@@ -248,7 +245,6 @@ impl Best {
 
     /// Deepest point of the climb and the best of the shallower ones, if it was far below them, so
     /// that the depth at which the device does most was not found.
-    #[must_use]
     pub fn sunk(&self) -> Option<(&Measured, &Measured)> {
         let io_bytes = self.probes.first()?.io_bytes;
         let climb = || self.probes.iter().filter(move |probe| probe.io_bytes == io_bytes);
@@ -312,7 +308,6 @@ impl Roofline {
     }
 
     /// Most bytes a second of a direction: 100 percent read, or 0.
-    #[must_use]
     pub fn bandwidth(&self, read_percent: u32) -> Option<f64> {
         let limit = self.limits.iter().find(|limit| limit.read_percent == read_percent)?;
         Some(limit.bandwidth.best.bytes_per_s).filter(|bandwidth| *bandwidth > 0.0)
@@ -320,7 +315,6 @@ impl Roofline {
 
     /// Parts of the search that the time limit left undone, a sentence each; empty where the search
     /// came to its end.
-    #[must_use]
     pub fn left_undone(&self) -> Vec<String> {
         let mut left = Vec::new();
         if self.range_left_bytes > 0 {
@@ -351,7 +345,6 @@ impl Roofline {
     /// Share of the device that a run used, if it read and wrote so many bytes a second: the time
     /// that the device would need at its limits for a second's work. Above 1 where reads and writes
     /// don't share a limit.
-    #[must_use]
     pub fn share(&self, read_bytes_per_s: f64, write_bytes_per_s: f64) -> Option<f64> {
         let limits = [self.bandwidth(100), self.bandwidth(0)];
         share_of_limits([read_bytes_per_s, write_bytes_per_s], limits)

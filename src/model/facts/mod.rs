@@ -94,7 +94,6 @@ pub(crate) fn counts_by_key<K: Ord>(counts: impl Iterator<Item = (K, u64)>) -> B
 }
 
 /// `part / whole`; `None` when there is nothing to divide by: a figure that was not measured.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a report figure")]
 pub fn quotient(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)

@@ -47,7 +47,6 @@ pub struct RetryCounts {
 
 impl ObjectCounts {
     /// Line with the counts; repetitions and failures only where there were any.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let mut told = format!(
             "{} requests over {} connections, {:.2} GiB written, {:.2} GiB read",
@@ -87,13 +86,11 @@ impl Adds for ObjectCounts {
 
 impl RetryCounts {
     /// Number of attempts that were repeated, for all reasons together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.busy + self.server + self.cut + self.connect + self.timeout + self.checksum
     }
 
     /// `3 retries: 2 busy, 1 cut`; none where there was none.
-    #[must_use]
     pub fn sentence(&self) -> Option<String> {
         let parts = [
             (self.busy, "busy"),

@@ -169,7 +169,6 @@ impl RequestStats {
     }
 
     /// Latencies of a class with its unfinished requests taken into account.
-    #[must_use]
     pub fn latency_of_all(&self, class: Class) -> Survival {
         let class = class_index(class);
         Survival::of(&self.end_to_end[class], &self.unfinished[class])
@@ -200,14 +199,12 @@ impl RequestStats {
     }
 
     /// Requests that finished without a failed step.
-    #[must_use]
     pub fn completed(&self) -> u64 {
         self.end_to_end.iter().map(Histogram::count).sum()
     }
 
     /// Mean time from intended arrival to end, ns, by Little's law (the time that all requests
     /// together were there, unfinished ones too, for each that finished); none where none did.
-    #[must_use]
     pub fn mean_time_ns(&self) -> Option<f64> {
         let spent = self.end_to_end.iter().chain(&self.unfinished).map(Histogram::sum_ns);
         let completed = self.completed();
@@ -215,14 +212,12 @@ impl RequestStats {
     }
 
     /// Share of the requests that ended whose entry no tier could hold, 0 to 1; 0 when none ended.
-    #[must_use]
     pub fn refused_share(&self) -> f64 {
         let ended = self.completed() + self.failed + self.refused;
         super::quotient(self.refused, ended).unwrap_or(0.0)
     }
 
     /// All classes' end-to-end latencies.
-    #[must_use]
     pub fn end_to_end_all(&self) -> Histogram {
         let mut all = Histogram::new();
         for class in &self.end_to_end {
@@ -232,14 +227,12 @@ impl RequestStats {
     }
 
     /// The raw values: all of them up to [`SAMPLES_MAX`], a uniform sample beyond.
-    #[must_use]
     pub fn samples(&self) -> &[RequestSample] {
         &self.sampling.kept
     }
 }
 
 /// A class's place in per-class arrays.
-#[must_use]
 pub const fn class_index(class: Class) -> usize {
     match class {
         Class::Interactive => 0,

@@ -29,7 +29,6 @@ pub struct RoundsSpread {
 
 impl RoundsSpread {
     /// The spread of rounds; none of fewer than two, and of those whose mean is not positive.
-    #[must_use]
     pub fn of(rounds: &[f64]) -> Option<RoundsSpread> {
         let mean = stats::mean(rounds).filter(|&mean| rounds.len() > 1 && mean > 0.0)?;
         let (low, high) = stats::range(rounds)?;
@@ -37,20 +36,17 @@ impl RoundsSpread {
     }
 
     /// Whether rounds with this spread are level and even.
-    #[must_use]
     pub fn is_steady(&self) -> bool {
         self.range <= RANGE_MAX && self.is_level()
     }
 
     /// Whether their fitted line is level.
-    #[must_use]
     pub fn is_level(&self) -> bool {
         self.trend.abs() <= SLOPE_MAX
     }
 }
 
 /// Mean of the last five rounds, if they are steady.
-#[must_use]
 pub fn steady_mean(rounds: &[f64]) -> Option<f64> {
     let window = &rounds[rounds.len().checked_sub(WINDOW)?..];
     RoundsSpread::of(window).filter(RoundsSpread::is_steady).map(|spread| spread.mean)

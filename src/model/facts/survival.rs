@@ -20,7 +20,6 @@ pub struct Quantile {
 impl Quantile {
     /// The estimate, ns, where it may be told as a number; none where only the lower bound may.
     /// [`QuantileMs::number_ms`](crate::document::QuantileMs::number_ms) says why.
-    #[must_use]
     pub fn number_ns(&self) -> Option<u64> {
         self.at_most_ns.and(self.estimate_ns)
     }
@@ -66,7 +65,6 @@ struct Survivors {
 impl Survival {
     /// Computes the estimate from the latencies of the finished requests and the ages of the
     /// others.
-    #[must_use]
     pub fn of(finished: &Histogram, unfinished: &Histogram) -> Survival {
         let all = finished.count() + unfinished.count();
         let counts = |histogram: &Histogram| -> Vec<(u64, u64)> {
@@ -96,19 +94,16 @@ impl Survival {
     }
 
     /// Number of requests that had finished when the window closed.
-    #[must_use]
     pub fn finished(&self) -> u64 {
         self.finished
     }
 
     /// Requests that had not when the window closed.
-    #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished
     }
 
     /// A quantile, 0 < `share` ≤ 1, to the histograms' resolution; none without requests.
-    #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Quantile> {
         let all = self.finished + self.unfinished;
         let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
@@ -127,7 +122,6 @@ impl Survival {
 
     /// Share of all requests that took no longer than `limit_ns`, to the histograms' resolution;
     /// none without requests.
-    #[must_use]
     pub fn share_within(&self, limit_ns: u64) -> Option<ShareWithin> {
         let all = self.finished + self.unfinished;
         let before = self.steps.iter().take_while(|step| step.at_ns <= limit_ns).last();

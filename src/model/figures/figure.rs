@@ -88,25 +88,21 @@ macro_rules! figure {
 
         impl<T: Shape> $name<T> {
             /// The figure of that value.
-            #[must_use]
             pub const fn of(value: T::Value) -> Self {
                 $name(Some(value))
             }
 
             /// The figure of a value that may be unknown.
-            #[must_use]
             pub const fn maybe(value: Option<T::Value>) -> Self {
                 $name(value)
             }
 
             /// The value, if it is known.
-            #[must_use]
             pub const fn as_ref(&self) -> Option<&T::Value> {
                 self.0.as_ref()
             }
 
             /// Whether it is not known.
-            #[must_use]
             pub const fn is_unknown(&self) -> bool {
                 self.0.is_none()
             }
@@ -120,7 +116,6 @@ macro_rules! figure {
 
         impl<T: Shape<Value: Copy>> $name<T> {
             /// The value, if it is known.
-            #[must_use]
             pub const fn known(&self) -> Option<T::Value> {
                 self.0
             }
@@ -128,7 +123,6 @@ macro_rules! figure {
 
         impl<T: Shape<Value: Number>> $name<T> {
             /// The value as a double, if it is known.
-            #[must_use]
             pub fn number(&self) -> Option<f64> {
                 self.0.map(Number::as_f64)
             }

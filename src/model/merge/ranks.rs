@@ -21,7 +21,6 @@ const OVERLAP_SHARE_MIN: f64 = 0.99;
 
 /// Whether the results are those of different ranks of one launch: the launcher's name for it says
 /// so, or they measured at the same time.
-#[must_use]
 pub fn is_one_launch(documents: &[&Document]) -> bool {
     let ranks: Option<Vec<&RankReport>> =
         documents.iter().map(|document| document.ringfall.rank.as_ref()).collect();
@@ -65,7 +64,6 @@ fn moved_bytes(row: &RankRow) -> f64 {
 }
 
 /// Our bytes beside the kernel's, for each device of each machine.
-#[must_use]
 pub fn hosts(documents: &[&Document]) -> Vec<HostRow> {
     let mut rows: BTreeMap<(String, String), HostRow> = BTreeMap::new();
     for document in documents {
@@ -89,7 +87,6 @@ pub fn hosts(documents: &[&Document]) -> Vec<HostRow> {
 }
 
 /// Combines the ranks of one launch.
-#[must_use]
 pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
     let first = documents.iter().find_map(|one| one.ringfall.rank.as_ref());
     let size = first.and_then(|rank| rank.size);
@@ -114,7 +111,6 @@ pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
 }
 
 /// Warnings about the launch.
-#[must_use]
 pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: Code, text: String| {

@@ -6,7 +6,6 @@ use crate::{Code, Document, Warning};
 
 /// Merges the warnings of all results: each kind in the words of the first result that has it, with
 /// the number of results. Ranks are named by their numbers, other results by their order.
-#[must_use]
 pub fn together(documents: &[&Document], is_launch: bool) -> Union<Warning> {
     let mut told: Vec<(&Code, Vec<Warning>)> = Vec::new();
     for warning in documents.iter().flat_map(|one| one.ringfall.warnings.iter()) {

@@ -27,7 +27,6 @@ pub struct Best {
 /// A row for each model, CPU memory and metric to go by there. Configurations in which requests
 /// wait for generated tokens are left out, as the published invocations leave them out: there the
 /// drive is one of several things that are measured. So are those that nothing names.
-#[must_use]
 pub fn best(pairs: &[Pair]) -> Vec<Best> {
     let mut rows: BTreeMap<(String, u64, usize), Best> = BTreeMap::new();
     for pair in pairs {

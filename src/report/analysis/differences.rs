@@ -37,7 +37,6 @@ fn facts(ours: &Ours) -> [(&'static str, Value); 10] {
 
 /// The settings in which two results differ. Of the reference's results only what their names say
 /// is known, and what one of two does not say is no difference.
-#[must_use]
 pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
     match (settings(first), settings(second)) {
         (Some(first), Some(second)) => between(&first, &second),
@@ -55,7 +54,6 @@ pub fn each_once(all: impl IntoIterator<Item = Difference>) -> Vec<Difference> {
 }
 
 /// The facts of the machine in which two results differ.
-#[must_use]
 pub fn machine(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
     let of = |result: &ResultFile| -> BTreeMap<String, Value> {
         let facts = facts(&result.document.ringfall).into_iter();

@@ -31,7 +31,6 @@ pub struct Overall {
 
 impl Overall {
     /// Conclusion and cautions of all pairs, those of two loads among them.
-    #[must_use]
     pub fn of(pairs: &[Pair]) -> Overall {
         let kept: Vec<&Pair> = pairs.iter().filter(|pair| pair.is_of_one_load()).collect();
         let Conclusion { text, is_comparable } = conclude(pairs, &kept);

@@ -114,7 +114,6 @@ pub struct Pair {
 
 impl Pair {
     /// The first system's value over the second's; none where one lacks it, or the second has 0.
-    #[must_use]
     pub fn ratio(&self, metric: &Metric) -> Option<f64> {
         let at = place(metric)?;
         let (fast, slow) = (self.fast.mean(at)?, self.slow.mean(at)?);
@@ -122,7 +121,6 @@ impl Pair {
     }
 
     /// Whether both sides ran one load, such as the same phases, as far as their results say.
-    #[must_use]
     pub fn is_of_one_load(&self) -> bool {
         !self.has(Bearing::OtherLoad)
     }
@@ -226,14 +224,12 @@ pub struct Group {
 
 impl Group {
     /// The row of a metric.
-    #[must_use]
     pub fn row(&self, metric: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.metric == metric)
     }
 }
 
 /// Averages the trials of each configuration, and matches what both have run.
-#[must_use]
 pub fn matched<'a>(fast: &'a Collection, slow: &'a Collection) -> Vec<Pair> {
     let (fast, mut slow) = (by_configuration(&fast.runs), by_configuration(&slow.runs));
     let pair = |(configuration, fast): (&Option<Configuration>, Vec<&'a Run>)| {
@@ -252,7 +248,6 @@ pub fn matched<'a>(fast: &'a Collection, slow: &'a Collection) -> Vec<Pair> {
 }
 
 /// Different configurations among the runs.
-#[must_use]
 pub fn configurations(collection: &Collection) -> usize {
     by_configuration(&collection.runs).len()
 }
@@ -283,7 +278,6 @@ fn averaged(trials: &[&Run]) -> Side {
 }
 
 /// The pairs in groups that are alike in `by`, in order; without dimensions one group of all.
-#[must_use]
 pub fn groups(pairs: &[Pair], by: &[Dimension]) -> Vec<Group> {
     let mut parts: BTreeMap<Vec<SortKey>, (Vec<String>, Vec<&Pair>)> = BTreeMap::new();
     for pair in pairs {

@@ -49,14 +49,12 @@ pub struct CheckFigure {
 
 impl CheckFigure {
     /// Deviation from the expected figure, as a share of that; none where either is unknown.
-    #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         let (expected, measured) = (self.expected.filter(|value| *value > 0.0)?, self.measured?);
         Some(measured / expected - 1.0)
     }
 
     /// Interval in words; none where the figure has none.
-    #[must_use]
     pub fn interval_told(&self) -> Option<String> {
         let [low, high] = self.interval.map(|end| end.map(self.unit));
         match (low, high) {

@@ -17,7 +17,6 @@ const SPEED_TO: f64 = 0.02;
 
 /// Number halfway between one that is served and one that is too large; none where the two are as
 /// near as an answer needs.
-#[must_use]
 pub fn users_between(served: u32, too_many: u32) -> Option<u32> {
     let step = (too_many / USERS_STEP).max(1);
     (too_many.saturating_sub(served) > step).then(|| u32::midpoint(served, too_many))
@@ -26,7 +25,6 @@ pub fn users_between(served: u32, too_many: u32) -> Option<u32> {
 /// Time of a run's loads in all, s, from which on it misses a target for their P95 whatever
 /// follows: the remaining ones of the same run simulated could take no time. None where that has
 /// too few loads for the run to be judged beside it, or nothing to be held against the target.
-#[must_use]
 pub fn missed_from_s(predicted: &QuickPoint, p95_s: Option<f64>, target_s: f64) -> Option<f64> {
     let p95_s = p95_s.filter(|p95_s| *p95_s > 0.0 && predicted.loads >= AVERAGE_LOADS_MIN)?;
     // A percent above the target is no rounding.
@@ -36,7 +34,6 @@ pub fn missed_from_s(predicted: &QuickPoint, p95_s: Option<f64>, target_s: f64) 
 impl QuickReport {
     /// Users that the verdict names, 0 for not even one; none where there is no verdict. Of users
     /// whom the drive serves at the speed of its runs, those who were run on it, if there are any.
-    #[must_use]
     pub fn answer(&self) -> Option<u32> {
         if self.speed.is_none() {
             return self.users;
@@ -101,7 +98,6 @@ impl QuickReport {
     }
 
     /// Users of the run that the answer rests on.
-    #[must_use]
     pub fn deciding_users(&self) -> u32 {
         self.deciding().measured.users
     }
@@ -114,7 +110,6 @@ impl QuickReport {
     }
 
     /// Load P95 of so many users in the table, s.
-    #[must_use]
     pub fn load_of(&self, users: u32) -> Option<f64> {
         self.curve.iter().find(|point| point.users == users)?.load_p95_s
     }
@@ -126,7 +121,6 @@ impl QuickReport {
     }
 
     /// Sentence on the runs on the drive, and how quick it was in them.
-    #[must_use]
     pub fn runs_told(&self) -> String {
         let told: Vec<String> = self.runs().map(|run| self.run_told(&run)).collect();
         let speed = match (self.has_judged(), self.speed_told()) {

@@ -25,7 +25,6 @@ const NOT_CONFIRMED: &str = "not confirmed";
 impl QuickReport {
     /// Answer in a sentence, to be kept as `verdict`; that of an answer that does not have the
     /// drive's speed stays.
-    #[must_use]
     pub fn judge(&self) -> String {
         if self.speed.is_none() {
             return self.verdict.clone();
@@ -55,7 +54,6 @@ impl QuickReport {
     }
 
     /// Sentence on the smallest number of users of the curve that is too large; none where none is.
-    #[must_use]
     pub fn limit(&self) -> Option<String> {
         let served = self.served().users;
         let mut larger = self.curve.iter().filter(|point| point.users > served);
@@ -87,7 +85,6 @@ impl QuickReport {
     /// Users that are served where the drive loads contexts slower, or quicker, by as much as a run
     /// may deviate from what its curve says, or one did; none where that changes nothing, or nobody
     /// is served.
-    #[must_use]
     pub fn range(&self) -> Option<String> {
         let answer = self.answer().filter(|answer| *answer > 0 && self.objection().is_none())?;
         let last = self.curve.last()?.users;
@@ -134,7 +131,6 @@ impl QuickReport {
     }
 
     /// Whether the verdict is one that a run of as many users on the drive bears out.
-    #[must_use]
     pub fn is_borne_out(&self) -> bool {
         !self.is_carried()
             && !self.verdict.starts_with(NO_VERDICT)
@@ -142,7 +138,6 @@ impl QuickReport {
     }
 
     /// Sentences on why the answer is not to be relied on, but for what its verdict says.
-    #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts: Vec<String> = self.loads_apart().into_iter().collect();
         doubts.extend(self.fast_writes());
@@ -163,7 +158,6 @@ impl QuickReport {
 
     /// Reason why the answer can't be held against another; none where it says something of its
     /// drive.
-    #[must_use]
     pub fn why_inconclusive(&self) -> Option<String> {
         self.contradiction().or_else(|| self.disturbance()).or_else(|| self.misprediction())
     }

@@ -18,7 +18,6 @@ const SKIPPED_SHOWN: usize = 8;
 const RUNS_SHOWN: usize = 24;
 
 /// The page; `all`: every run, finding, note and input.
-#[must_use]
 pub fn audit_page(audit: &Audit, all: bool) -> String {
     let mut page = String::new();
     let runs = if all { audit.runs.len() } else { RUNS_SHOWN };

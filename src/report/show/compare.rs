@@ -21,7 +21,6 @@ pub(super) fn of_two(baseline: &Named, candidate: &Named) -> Result<Comparison, 
 }
 
 /// A row for each metric, or for each of the usual ones, with the ratio of the two sides.
-#[must_use]
 pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
     let rows = comparison.rows.iter();
     let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));

@@ -15,7 +15,6 @@ use crate::suite::{Discovery, Flag, Invocation, IoUring};
 const USUAL_OPTIONS: [&str; 5] = ["rw", "relatime", "nosuid", "nodev", "noexec"];
 
 /// The whole report of `ringfall discover` as text for a terminal.
-#[must_use]
 pub fn discovery_details(found: &Discovery) -> String {
     let mut page = String::new();
     let machine = &found.machine;

@@ -19,7 +19,6 @@ const DRIVES_SHOWN: usize = 2;
 const USERS_MAX: u64 = 50;
 
 /// The report of `ringfall discover` in short.
-#[must_use]
 pub fn discovery_page(found: &Discovery) -> String {
     let (mut page, mut end) = (String::new(), String::new());
     machine(&mut page, found);

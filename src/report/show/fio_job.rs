@@ -15,7 +15,6 @@ const BLOCK_BYTES: u64 = 4096;
 const IN_ORDER_MAX: u64 = 100_000;
 
 /// The job; none when the run did no I/O on a data file, or the result does not say how much.
-#[must_use]
 pub fn fio_job(document: &Document) -> Option<String> {
     let ours = &document.ringfall;
     let io = &ours.io;

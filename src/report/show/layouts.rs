@@ -106,7 +106,6 @@ impl LayoutsReport {
     }
 
     /// Sentences about the layouts that could not be measured to their end; none where all were.
-    #[must_use]
     pub fn failed(&self) -> Option<String> {
         let failed = self.layouts.iter().filter_map(|LayoutRow { run, .. }| {
             let failure = run.failure.as_ref()?;
@@ -143,7 +142,6 @@ fn limit(phase: &LayoutPhase, share: Option<f64>, cores: u32) -> String {
 }
 
 /// The layouts with their options and defaults, on one screen.
-#[must_use]
 pub fn layouts_list() -> String {
     let mut table = Table::of(EngineLayout::ALL).text("layout", EngineLayout::name);
     for option in LayoutOption::ALL {
@@ -166,7 +164,6 @@ pub fn layouts_list() -> String {
 }
 
 /// A comparison as tables of fetches and of stores, with what limited each layout.
-#[must_use]
 pub fn layouts_page(report: &LayoutsReport) -> String {
     let mut page = String::new();
     let mut head = |head: &str, text: String| wrapped(&mut page, &format!("{head:<9}"), &text);

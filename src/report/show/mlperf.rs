@@ -100,7 +100,6 @@ pub(super) fn ratios(all: &[Held]) -> Table {
 }
 
 /// The report of an MLPerf Storage run as text for a terminal.
-#[must_use]
 pub fn mlperf_text(run: &MlperfRun<'_>) -> String {
     let summary = run.summary;
     let mut page = String::new();

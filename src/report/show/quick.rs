@@ -155,7 +155,6 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
 }
 
 /// Page of a report, which `answer` has, and of another one that it is set beside.
-#[must_use]
 pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> String {
     let mut page = String::from("\n");
     let mut labelled =
@@ -253,7 +252,6 @@ pub(super) fn steps(report: &QuickReport, answer: &Path) -> Steps {
 }
 
 /// Page of an answer and the result of its check.
-#[must_use]
 pub fn check_page(report: &QuickReport, check: &Check) -> String {
     let name = |figure: &CheckFigure| match &figure.target {
         Some(target) => format!("{}, {target}", figure.name),
@@ -287,7 +285,6 @@ pub fn check_page(report: &QuickReport, check: &Check) -> String {
 
 /// Lines that set a report beside another, their drives in the order given, and the commands that
 /// put one load on both.
-#[must_use]
 pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     let mut page = beside_lines(first, other);
     for report in [first, other] {

@@ -6,7 +6,6 @@ use ringfall_model::document::MergedReport;
 use super::table::{Mark, Medium, Table, figure};
 
 /// Figures of each rank; on a page, ranks that moved far less than the others are marked.
-#[must_use]
 pub fn ranks_table(merged: &MergedReport) -> Table {
     let stragglers = merged.launch.as_ref().map_or(&[][..], |launch| &launch.stragglers);
     Table::of(&merged.ranks)

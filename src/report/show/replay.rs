@@ -112,7 +112,6 @@ fn ratio(one: &ReplayedOperations) -> Option<f64> {
 
 impl ReplayReport {
     /// Sentence about the time that calls took here.
-    #[must_use]
     pub fn verdict(&self) -> String {
         let count: u64 = self.operations.iter().map(|one| one.count).sum();
         if let Some(first) = &self.first_differing
@@ -229,7 +228,6 @@ impl ReplayReport {
     }
 
     /// Sentence about the operations that ended otherwise; none where there are none.
-    #[must_use]
     pub fn differed(&self) -> Option<String> {
         let first = self.first_differing.as_ref()?;
         let operations = counted(self.differing, "operation");
@@ -240,7 +238,6 @@ impl ReplayReport {
 }
 
 /// A replay as a verdict, a table of operations, and notes.
-#[must_use]
 pub fn replay_page(report: &ReplayReport) -> String {
     let mut page = String::new();
     let mut head = |head: &str, text: &str| wrapped(&mut page, &format!("{head:<11}"), text);

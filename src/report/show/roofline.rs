@@ -16,7 +16,6 @@ const KV_TOKENS: u64 = 4096;
 const WRITES_FASTER: f64 = 1.2;
 
 /// The roofline as text for a terminal.
-#[must_use]
 pub fn roofline_text(roofline: &Roofline) -> String {
     let mut rows: Vec<(String, &Measured)> = Vec::new();
     for Limit { read_percent, bandwidth, iops, .. } in &roofline.limits {
@@ -156,7 +155,6 @@ fn drive_rows(page: &mut String, roofline: &Roofline) {
 }
 
 /// Name of a mix of reads and writes, in a word or two.
-#[must_use]
 pub fn direction(read_percent: u32) -> String {
     match read_percent {
         100 => "read".to_owned(),
@@ -166,7 +164,6 @@ pub fn direction(read_percent: u32) -> String {
 }
 
 /// A size of an I/O as people write it.
-#[must_use]
 pub fn io_size(bytes: u32) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),

@@ -46,13 +46,11 @@ pub(super) fn value(row: &Row, key: &str) -> Option<f64> {
 }
 
 /// The head of the table.
-#[must_use]
 pub fn suite_head() -> String {
     short([]).lines().pop().unwrap_or_default()
 }
 
 /// The row of a run, without what is to be said about it.
-#[must_use]
 pub fn suite_row(row: &Row) -> String {
     short([row]).lines().pop().unwrap_or_default()
 }
@@ -110,7 +108,6 @@ pub(super) fn whole(suite: &SuiteTable) -> Table {
 }
 
 /// Page of the invocations to come, with their flags.
-#[must_use]
 pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> String {
     let mut page = String::new();
     for invocation in invocations {
@@ -135,7 +132,6 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
 
 /// Page that follows the rows of the runs that were made: rows of the others, remarks on each, and
 /// the number that passed.
-#[must_use]
 pub fn suite_page(table: &SuiteTable) -> String {
     let mut page = String::new();
     let is_other = |row: &&Row| matches!(row.verdict, Verdict::Impossible | Verdict::NotRun);

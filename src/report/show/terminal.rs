@@ -35,7 +35,6 @@ impl Style {
 
     /// Colour on a terminal only, and not where NO_COLOR is set to anything but nothing
     /// (<https://no-color.org>).
-    #[must_use]
     pub fn for_output(is_terminal: bool) -> Style {
         let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Style { colour: is_terminal && !is_refused }
@@ -57,7 +56,6 @@ impl Style {
     }
 
     /// Text in the colour of a warning, where colours are wanted.
-    #[must_use]
     pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }

@@ -190,7 +190,6 @@ impl TallyCounts {
 
 /// Sizes of caches whose hits a report needs, bytes, ascending: the powers of two from 1 MiB to
 /// 1 EiB, and those asked for.
-#[must_use]
 pub fn cache_sizes(asked_bytes: &[u64]) -> Vec<u64> {
     let mut sizes: Vec<u64> = (20..=60).map(|power| 1 << power).collect();
     sizes.extend(asked_bytes);
@@ -202,7 +201,6 @@ pub fn cache_sizes(asked_bytes: &[u64]) -> Vec<u64> {
 impl TraceReport {
     /// The report of a trace that was read, whose hits were counted for [`cache_sizes`] in blocks
     /// of `kv`'s model.
-    #[must_use]
     pub fn new(
         figures: &TraceFigures,
         files: Vec<String>,
@@ -280,7 +278,6 @@ impl TraceReport {
 }
 
 /// The report on one screen.
-#[must_use]
 pub fn trace_page(report: &TraceReport) -> String {
     let mut page = String::new();
     let mut row = |head: &str, text: String| wrapped(&mut page, &format!("{head:<10}"), &text);

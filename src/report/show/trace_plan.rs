@@ -185,7 +185,6 @@ pub struct PlanQuestion {
 
 impl PlanDrive {
     /// The speed of a described drive, or of several alike.
-    #[must_use]
     pub fn described(device: &DeviceFile) -> PlanDrive {
         let DeviceModel { read, write, parallel_ios, .. } = &device.model;
         // The program cuts an entry in I/Os of 1 MiB.
@@ -214,7 +213,6 @@ impl PlanDrive {
 
     /// A drive of which nothing but its bandwidth of reads is known, with the latency of
     /// [`DeviceModel::with_bandwidth`].
-    #[must_use]
     pub fn reading(read_gib_per_s: f64) -> PlanDrive {
         let bytes_per_s = read_gib_per_s * GIB;
         let model = DeviceModel::with_bandwidth(bytes_per_s, bytes_per_s);
@@ -275,7 +273,6 @@ impl PlanQuestion {
     }
 
     /// Counts of nothing yet, from which a plan in blocks of so many bytes is made.
-    #[must_use]
     pub fn counts(&self, block_bytes: u64) -> PairCounts {
         let blocks = |bytes: &u64| bytes / block_bytes;
         let drams: Vec<u64> = self.drams_bytes.iter().map(blocks).collect();
@@ -331,7 +328,6 @@ impl PlanRates {
 
 impl TracePlan {
     /// The plan of a trace that was read with the counts of `question`, in blocks of `kv`'s model.
-    #[must_use]
     pub fn new(
         figures: &TraceFigures,
         files: Vec<String>,
@@ -536,7 +532,6 @@ impl TracePlan {
 }
 
 /// The plan on one screen.
-#[must_use]
 pub fn trace_plan_page(plan: &TracePlan) -> String {
     let mut page = String::new();
     let mut row = |head: &str, text: String| wrapped(&mut page, &format!("{head:<10}"), &text);

@@ -108,7 +108,6 @@ pub struct WhatIfRow {
 
 impl WhatIf {
     /// A table without rows.
-    #[must_use]
     pub fn new(plan: &Plan) -> WhatIf {
         WhatIf {
             ringfall_what_if: WHAT_IF_VERSION,
@@ -123,19 +122,16 @@ impl WhatIf {
     }
 
     /// The drives, in the order of their first rows.
-    #[must_use]
     pub fn devices(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|row| row.device.as_str()))
     }
 
     /// The models, in the order of their first rows.
-    #[must_use]
     pub fn models(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|row| row.model.as_str()))
     }
 
     /// Sizes of the GPU tier, GiB, in the order of their first rows.
-    #[must_use]
     pub fn gpu_memories(&self) -> Vec<f64> {
         distinct(self.rows.iter().map(|row| row.gpu_memory_gib))
     }
@@ -164,13 +160,11 @@ impl WhatIf {
     }
 
     /// The letter that stands for a row's drive on a terminal.
-    #[must_use]
     pub fn letter(&self, row: &WhatIfRow) -> String {
         letters(self.devices().iter().position(|name| *name == row.device).unwrap_or(0))
     }
 
     /// The runs, a row each.
-    #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::of(&self.rows)
             .text("model", |row| row.model.as_str())
@@ -207,7 +201,6 @@ impl WhatIf {
     }
 
     /// Note on the ratios that are marked; none where none is.
-    #[must_use]
     pub fn reuse_note(&self) -> Option<&'static str> {
         self.rows.iter().any(|row| self.is_apart(row)).then_some(
             "a ratio with * compares runs that found different shares of earlier turns (reuse), \
@@ -240,7 +233,6 @@ impl WhatIf {
 }
 
 /// A, B, …, Z, AA, AB, … for 0, 1, …
-#[must_use]
 pub fn letters(place: usize) -> String {
     let last = char::from(b'A' + (place % 26) as u8);
     match place / 26 {
@@ -277,7 +269,6 @@ impl GpuMemoryWorth {
     }
 
     /// Says in words how many users the memory serves.
-    #[must_use]
     pub fn told(&self) -> String {
         let users = match (self.users_in_time, self.is_largest_tried) {
             (None, _) => "no number of users tried met every target".to_owned(),
@@ -294,7 +285,6 @@ impl GpuMemoryWorth {
 
 impl WhatIfRow {
     /// The row of a simulated run.
-    #[must_use]
     pub fn of(result: &RunResult) -> WhatIfRow {
         let simulation = result.simulation.as_ref();
         let seconds = result.window.seconds;

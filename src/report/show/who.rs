@@ -4,7 +4,6 @@ use ringfall_config::{Arrival, Named as _, Plan, Traffic};
 use ringfall_host::counted;
 
 /// Who asks when, in a few words.
-#[must_use]
 pub fn who(plan: &Plan) -> String {
     let arrival = match (plan.arrival, plan.request_rate_per_s) {
         (Arrival::Poisson, rate) => format!("{rate} arrivals per second at random"),

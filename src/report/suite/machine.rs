@@ -63,7 +63,6 @@ pub struct Place {
 
 impl Machine {
     /// Extracts the facts from `survey`; the data goes to `given`, or where this machine does best.
-    #[must_use]
     pub fn of(survey: &Survey, given: Option<&Path>) -> Machine {
         let gib_of = |bytes: Option<u64>| bytes.map_or(0.0, gib);
         let memory = &survey.memory;
@@ -107,7 +106,6 @@ fn why_no_gpu(survey: &Survey) -> String {
 
 impl Place {
     /// The given directory, one of the usual ones, or one on the best file system.
-    #[must_use]
     pub fn of(survey: &Survey, given: Option<&Path>) -> Place {
         if let Some(given) = given {
             let reason = "it was given with --cache-dir".to_owned();
@@ -143,7 +141,6 @@ impl Place {
 
     /// The given directory, one of the usual ones, or the system's temporary directory: what may be
     /// written without asking.
-    #[must_use]
     pub fn usual(survey: &Survey, given: Option<&Path>) -> Place {
         let best = Place::of(survey, given);
         if best.is_given || USUAL.iter().any(|path| best.directory.starts_with(path)) {
@@ -161,7 +158,6 @@ impl Place {
     }
 
     /// Drives below it; none where its file system is not known.
-    #[must_use]
     pub fn drives<'a>(&self, survey: &'a Survey) -> Vec<&'a Disk> {
         let is_its = |system: &&FileSystem| self.mount_point.as_ref() == Some(&system.mount_point);
         survey.file_systems.iter().rfind(is_its).map_or(Vec::new(), |own| survey.drives_of(own))

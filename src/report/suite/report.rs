@@ -53,7 +53,6 @@ pub struct KvSize {
 
 impl KvSize {
     /// Sizes of a plan's model and users.
-    #[must_use]
     pub fn of(plan: &Plan) -> KvSize {
         let workload = plan.workload_config();
         KvSize {
@@ -64,7 +63,6 @@ impl KvSize {
     }
 
     /// Number of users one turn of each of whom fits in so many bytes.
-    #[must_use]
     pub fn users_in(&self, bytes: u64) -> u64 {
         bytes / self.turn_bytes.max(1)
     }
@@ -115,7 +113,6 @@ pub struct IoUring {
 
 impl IoUring {
     /// A trial that succeeded with so many bytes of buffers, and whether they were registered.
-    #[must_use]
     pub fn works(features: RingFeatures, buffers_registered: bool, buffer_bytes: u64) -> IoUring {
         IoUring {
             works: true,
@@ -127,7 +124,6 @@ impl IoUring {
     }
 
     /// A trial with so many bytes of buffers that failed; the error is a sentence.
-    #[must_use]
     pub fn failed(error: String, buffer_bytes: u64) -> IoUring {
         IoUring { error: Some(error), buffer_bytes, ..IoUring::default() }
     }
@@ -143,7 +139,6 @@ fn completions(features: RingFeatures) -> &'static str {
 
 impl Discovery {
     /// Draws the conclusions. `tried` is what came of trying io_uring and O_DIRECT.
-    #[must_use]
     pub fn of(
         survey: Survey,
         asked: &Asked,

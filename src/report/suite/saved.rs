@@ -35,7 +35,6 @@ pub struct SavedSuite {
 
 impl SavedSuite {
     /// A suite of these.
-    #[must_use]
     pub fn new(
         host: Option<String>,
         asked: Asked,
@@ -48,7 +47,6 @@ impl SavedSuite {
     }
 
     /// Where a suite in that directory has its plan.
-    #[must_use]
     pub fn path(directory: &Path) -> PathBuf {
         directory.join(FILE)
     }
@@ -76,7 +74,6 @@ impl SavedSuite {
 
     /// Differences between the requests for two suites, in the words of the flags; empty when one
     /// can go on with the other.
-    #[must_use]
     pub fn differences(&self, other: &SavedSuite) -> Vec<String> {
         let (own, theirs) = (&self.asked, &other.asked);
         let names = |suite: &SavedSuite| {

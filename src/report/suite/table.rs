@@ -132,7 +132,6 @@ pub enum End {
 
 impl SuiteTable {
     /// A table of these rows.
-    #[must_use]
     pub fn new(host: Option<String>, baseline: Option<PathBuf>, rows: Vec<Row>) -> SuiteTable {
         SuiteTable { ringfall_suite_table: 1, host, baseline, rows }
     }
@@ -141,7 +140,6 @@ impl SuiteTable {
 impl Row {
     /// The row of an invocation that ended so, with its result if there is one, and the result of
     /// the same invocation of another suite.
-    #[must_use]
     pub fn of(
         invocation: &Invocation,
         end: &End,

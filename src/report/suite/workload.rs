@@ -58,25 +58,21 @@ impl TryFrom<String> for Workload {
 
 impl Workload {
     /// Name of the workload on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         WORKLOADS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
     /// Description of the workload, in a few words.
-    #[must_use]
     pub fn summary(self) -> &'static str {
         WORKLOADS.iter().find(|row| row.0 == self).map_or("", |row| row.3)
     }
 
     /// Whether `all` stands for it too: it does for those that the reference's wrapper runs.
-    #[must_use]
     pub fn is_in_all(self) -> bool {
         self != Workload::MlperfThroughput70b
     }
 
     /// The workload of a name, in any case, with `-` and `_` alike.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Workload> {
         let same =
             |a: &str, b: &str| a.replace('_', "-").eq_ignore_ascii_case(&b.replace('_', "-"));
@@ -166,7 +162,6 @@ pub struct Invocation {
 
 impl Invocation {
     /// The arguments of its run, `run` the first.
-    #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let words = self.flags.iter().flat_map(Flag::words);
         std::iter::once("run").chain(words).map(str::to_owned).collect()
@@ -226,7 +221,6 @@ struct Maker<'a> {
 }
 
 /// The invocations of a workload on a machine, in the order in which they are run.
-#[must_use]
 pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<Invocation> {
     let maker = Maker { asked, machine };
     let mut all = maker.all(workload);

@@ -78,13 +78,11 @@ impl Manifest {
     }
 
     /// Data reduction that the content allows.
-    #[must_use]
     pub fn shape(&self) -> Shape {
         Shape { dedupe_ratio: self.dedupe_ratio, compress_ratio: self.compress_ratio }
     }
 
     /// Bytes of all shards.
-    #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.shard_bytes.iter().sum()
     }
@@ -146,7 +144,6 @@ pub struct Verified {
 impl Layout {
     /// Lays out the checkpoint of a valid manifest; names are below `prefix`, which is empty or
     /// ends in `/`.
-    #[must_use]
     pub fn new(manifest: &Manifest, prefix: &str) -> Layout {
         let ranks = manifest.shard_bytes.len();
         let shards = manifest.shard_bytes.iter().zip(0_u32..).filter(|(bytes, _)| **bytes > 0);
@@ -184,13 +181,11 @@ impl Layout {
 
 impl LayoutFile {
     /// Chunks of the file.
-    #[must_use]
     pub fn chunks(&self) -> u64 {
         self.plan.bytes.div_ceil(self.plan.chunk_bytes)
     }
 
     /// Where a chunk begins and how long it is, bytes, when the file is cut in such pieces.
-    #[must_use]
     pub fn piece(&self, index: u64, piece_bytes: u64) -> (u64, usize) {
         let offset = index * piece_bytes;
         let length = piece_bytes.min(self.plan.bytes - offset);
@@ -269,7 +264,6 @@ type FileChunks = (usize, Peekable<Flatten<IntoIter<Range<u64>>>>);
 
 impl Schedule {
     /// Schedules the given chunks of each file, `at_once` files at a time (≥ 1).
-    #[must_use]
     pub fn new(
         files: impl IntoIterator<Item = (usize, Vec<Range<u64>>)>,
         at_once: u32,

@@ -120,19 +120,16 @@ impl Meter {
     }
 
     /// When the last content was taken over.
-    #[must_use]
     pub fn last_made(&self) -> Nanos {
         locked(&self.state).last_made
     }
 
     /// Chunks moved since it began.
-    #[must_use]
     pub fn transfer(&self) -> Transfer {
         locked(&self.state).transfer.clone()
     }
 
     /// Returns the progress so far.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         let state = locked(&self.state);
         let elapsed = monotonic_now().saturating_sub(state.began);

@@ -91,7 +91,6 @@ pub struct FileWork {
 
 impl FileWork {
     /// All of every file.
-    #[must_use]
     pub fn all(layout: &Layout) -> Vec<FileWork> {
         let files = layout.files.iter().enumerate();
         files
@@ -100,7 +99,6 @@ impl FileWork {
     }
 
     /// Number of chunks that are missing.
-    #[must_use]
     pub fn chunks(&self) -> u64 {
         self.missing.iter().map(|run| run.end - run.start).sum()
     }
@@ -138,7 +136,6 @@ pub struct Saved {
 }
 
 /// Bytes that are still to be stored.
-#[must_use]
 pub fn missing_bytes<'a>(layout: &Layout, missing: impl IntoIterator<Item = &'a FileWork>) -> u64 {
     let bytes_of = |work: &FileWork| {
         let plan = &layout.files[work.file].plan;

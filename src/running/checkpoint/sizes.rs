@@ -85,7 +85,6 @@ pub struct Job {
 
 impl Job {
     /// Bytes of weights and of optimizer state for each parameter.
-    #[must_use]
     pub const fn bytes_per_parameter(&self) -> (u64, u64) {
         match (self.precision, self.optimizer) {
             (Precision::Bf16 | Precision::Fp16, Optimizer::None) => (2, 0),
@@ -97,7 +96,6 @@ impl Job {
     }
 
     /// Bytes that each rank writes, a multiple of 4 KiB; 0 for a copy that writes nothing.
-    #[must_use]
     pub fn shard_bytes(&self) -> Vec<u64> {
         let (weights, state) = self.bytes_per_parameter();
         let copies = self.ranks / self.model_parallel;
@@ -119,7 +117,6 @@ impl Job {
 }
 
 /// A total divided evenly among ranks, in whole blocks.
-#[must_use]
 pub fn even_shards(bytes: u64, ranks: u32) -> Vec<u64> {
     let blocks = ringfall_core::units::blocks_for(bytes);
     let (share, rest) = (blocks / u64::from(ranks), blocks % u64::from(ranks));

@@ -26,13 +26,11 @@ pub struct TargetError {
 
 impl TargetError {
     /// A failure that is not the user's mistake: what happened, and what would help.
-    #[must_use]
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> TargetError {
         TargetError { what: what.into(), remedy: remedy.into(), is_input: false }
     }
 
     /// Creates an error for a request that is invalid.
-    #[must_use]
     pub fn input(what: impl Into<String>, remedy: impl Into<String>) -> TargetError {
         TargetError { is_input: true, ..TargetError::new(what, remedy) }
     }

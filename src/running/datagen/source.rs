@@ -33,7 +33,6 @@ pub enum Item {
 
 impl Item {
     /// Path of a file or block device; none for content that is generated.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
             Item::File { path, .. } => Some(path),
@@ -42,7 +41,6 @@ impl Item {
     }
 
     /// Length of the item, bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
             Item::File { bytes, .. } | Item::Content { bytes, .. } => *bytes,

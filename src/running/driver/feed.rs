@@ -29,7 +29,6 @@ impl Driver {
     }
 
     /// Whether its workload has room for rows of a trace.
-    #[must_use]
     pub fn wants_rows(&self) -> bool {
         self.workload.borrow().wants_rows()
     }

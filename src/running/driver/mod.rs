@@ -78,7 +78,6 @@ pub struct Driver {
 
 impl Driver {
     /// A driver that has not begun. `autoscaled`: the mode of the autoscaler, if there is one.
-    #[must_use]
     pub fn new(
         shard: Rc<Shard>,
         workload: Workload,
@@ -116,7 +115,6 @@ impl Driver {
     }
 
     /// Shard of the engine that the driver's requests are served by.
-    #[must_use]
     pub fn shard(&self) -> &Rc<Shard> {
         &self.shard
     }
@@ -159,37 +157,31 @@ impl Driver {
     }
 
     /// Operations of the engine still running for this driver.
-    #[must_use]
     pub fn operations(&self) -> u32 {
         self.ledger.operations()
     }
 
     /// Steps of requests that will end: waits and operations under way.
-    #[must_use]
     pub fn steps_under_way(&self) -> usize {
         self.waits.borrow().len() + self.ledger.awaited() as usize
     }
 
     /// Requests being served here.
-    #[must_use]
     pub fn serving(&self) -> u32 {
         self.ledger.serving()
     }
 
     /// Whether [`Driver::stop`] was called.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped.get()
     }
 
     /// Requests completed in the window.
-    #[must_use]
     pub fn completed(&self) -> u64 {
         self.totals.borrow().requests.completed()
     }
 
     /// Requests that ended so far, in the window or not, well or not.
-    #[must_use]
     pub fn ended_ever(&self) -> u64 {
         self.ledger.ended()
     }
@@ -200,7 +192,6 @@ impl Driver {
     }
 
     /// Whether nothing is left to do, now or later; false before it begins.
-    #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.origin.get() != Nanos::MAX
             && self.serving() == 0
@@ -238,7 +229,6 @@ impl Driver {
     }
 
     /// When something is due, on the engine's clock; none once it is stopped.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         if self.stopped.get() || self.origin.get() == Nanos::MAX {
             return None;

@@ -74,7 +74,6 @@ pub struct RequestCounts {
 
 impl RequestCounts {
     /// Counts of those requests and of their reads.
-    #[must_use]
     pub fn of(requests: &RequestStats, cache: &CacheStats) -> RequestCounts {
         RequestCounts {
             completed: requests.completed(),
@@ -140,14 +139,12 @@ const TICK_LAG: Nanos = Nanos::from_ms(2);
 
 impl Driver {
     /// Counts of the requests that ended in the window so far.
-    #[must_use]
     pub fn request_counts(&self) -> RequestCounts {
         let totals = self.totals.borrow();
         RequestCounts::of(&totals.requests, &totals.cache)
     }
 
     /// Totals of the finished requests.
-    #[must_use]
     pub fn totals(&self) -> Box<Totals> {
         self.totals.borrow().clone()
     }

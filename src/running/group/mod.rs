@@ -164,38 +164,32 @@ impl Group {
     }
 
     /// This process's number, from 0.
-    #[must_use]
     pub fn rank(&self) -> u32 {
         self.party.rank
     }
 
     /// Number of ranks in the launch.
-    #[must_use]
     pub fn size(&self) -> u32 {
         self.party.size
     }
 
     /// Largest word that the others can be told, bytes; 0 where all of them see the same files, and
     /// what is large need not be told.
-    #[must_use]
     pub fn word_bytes_max(&self) -> usize {
         self.word_bytes_max
     }
 
     /// Name of this machine.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.party.host
     }
 
     /// A moment that lies so far ahead that all who wait for a word can hear of it before.
-    #[must_use]
     pub fn moment_ahead(&self) -> Moment {
         Moment::after(self.timing.word_lead)
     }
 
     /// Time until a moment of which this rank has just heard.
-    #[must_use]
     pub fn until(&self, moment: &Moment) -> Duration {
         moment.left(&self.timing, self.rank())
     }
@@ -206,19 +200,16 @@ impl Group {
     }
 
     /// When all begin, `CLOCK_MONOTONIC`, once that is known.
-    #[must_use]
     pub fn begins(&self) -> Option<Nanos> {
         self.shared.view().begins
     }
 
     /// Why this run can't go on: another rank has ended early, or never came.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.shared.view().failure.clone()
     }
 
     /// Whom it waits for, in words; empty where nothing is known yet.
-    #[must_use]
     pub fn awaits(&self) -> String {
         self.shared.view().awaits.clone()
     }
@@ -268,7 +259,6 @@ impl Group {
     }
 
     /// Longest time from when a word is said until it is heard by all who wait for it.
-    #[must_use]
     pub fn word_lead(&self) -> Duration {
         self.timing.word_lead
     }
@@ -371,7 +361,6 @@ impl Group {
 
 /// The part of one of `size` ranks of what all of them together have `all` of: as even as whole
 /// numbers can be.
-#[must_use]
 pub fn share(all: u32, rank: u32, size: u32) -> u32 {
     all / size + u32::from(rank < all % size)
 }

@@ -83,7 +83,6 @@ impl TraceWriter {
     }
 
     /// Writing failed: there is no use in going on.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.inner.borrow().failure.is_some()
     }

@@ -94,7 +94,6 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LayoutError {
 
 impl LayoutBench<'_> {
     /// Number of a layout's prefixes that fit in the space.
-    #[must_use]
     pub fn prefixes(&self, plan: &LayoutPlan) -> u64 {
         self.space_bytes / plan.prefix_bytes()
     }

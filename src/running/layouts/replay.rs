@@ -108,7 +108,6 @@ struct Shared<'a> {
 
 impl Replay<'_> {
     /// Memory of the lanes' buffers, bytes.
-    #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
         self.order.lanes.iter().map(|lane| buffer_bytes(lane)).sum()
     }

@@ -87,7 +87,6 @@ impl TierLayout {
     }
 
     /// Counts of operations on its files, by kind.
-    #[must_use]
     pub fn counts(&self, outcome: &FileOutcome) -> FileCounts {
         let TierLayout { plan, limits, io_bytes } = self;
         FileCounts {
@@ -170,13 +169,11 @@ impl TierFiles {
     }
 
     /// Name of the layout.
-    #[must_use]
     pub fn layout(&self) -> EngineLayout {
         self.0.layout.plan.layout()
     }
 
     /// Counts of the operations on files so far, by kind.
-    #[must_use]
     pub fn counts(&self) -> FileCounts {
         let mut outcome = self.0.stores.outcome();
         self.0.loads.iter().for_each(|loads| outcome.add(&loads.outcome()));

@@ -244,7 +244,6 @@ pub struct ObjectError {
 
 impl ObjectError {
     /// Text of the operation that failed, without the cause.
-    #[must_use]
     pub fn what(&self) -> String {
         let ObjectError { operation, place, attempts, .. } = self;
         match attempts {

@@ -162,19 +162,16 @@ impl Objects {
     }
 
     /// Bucket and prefix that the client works in.
-    #[must_use]
     pub fn url(&self) -> &ObjectUrl {
         &self.inner.url
     }
 
     /// Options of the client.
-    #[must_use]
     pub fn options(&self) -> &ObjectOptions {
         &self.inner.options
     }
 
     /// Counts of the requests so far.
-    #[must_use]
     pub fn counts(&self) -> ObjectCounts {
         let endpoints = self.inner.endpoints.iter().map(|endpoint| EndpointCounts {
             endpoint: endpoint.name.clone(),

@@ -33,7 +33,6 @@ pub struct ProfileFiles {
 
 impl ProfileFiles {
     /// Where the environment says, else below the home directory.
-    #[must_use]
     pub fn of_environment() -> ProfileFiles {
         let home = std::env::var_os("HOME").map_or_else(PathBuf::new, PathBuf::from);
         let file = |variable: &str, name: &str| {

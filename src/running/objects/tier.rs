@@ -49,13 +49,11 @@ impl TierObjects {
     }
 
     /// The URL as a path, for who shows paths.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Counts of the requests so far.
-    #[must_use]
     pub fn counts(&self) -> ObjectCounts {
         self.objects.counts()
     }

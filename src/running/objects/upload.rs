@@ -111,14 +111,12 @@ impl Objects {
 
 impl Upload {
     /// Records the parts that the store has acknowledged so far.
-    #[must_use]
     pub fn record(&self) -> UploadRecord {
         let parts = locked(&self.parts).values().cloned().collect();
         UploadRecord { id: self.id.to_string(), parts }
     }
 
     /// Whether the store has let go of it, or of one of its parts: it can only be ended.
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }

@@ -187,7 +187,6 @@ async fn collected(mut body: Receiving) -> Result<Bytes, HttpError> {
 }
 
 /// Cause of a refusal with that status and that body.
-#[must_use]
 pub fn meaning(status: u16, body: &[u8]) -> Cause {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     refused(status, &HeaderMap::new(), body)

@@ -189,7 +189,6 @@ impl Fleet {
     }
 
     /// Whether nothing is to be expected of that shard any more.
-    #[must_use]
     pub fn is_lost(&self, index: usize) -> bool {
         self.lost[index]
     }
@@ -201,7 +200,6 @@ impl Fleet {
     }
 
     /// Whether a shard from which something is to be expected shows no sign of life.
-    #[must_use]
     pub fn is_unheard(&self) -> bool {
         (0..self.lost.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
     }

@@ -271,7 +271,6 @@ impl RunSettings {
     }
 
     /// Durations of the phases and the limits that end them early, on real time.
-    #[must_use]
     pub fn phase_plan(&self) -> PhasePlan {
         PhasePlan {
             start_delay: START_DELAY,

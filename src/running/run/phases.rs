@@ -62,7 +62,6 @@ pub enum Phase {
 
 impl Phase {
     /// Activity in the phase, as log lines, errors and progress put it: "while populating".
-    #[must_use]
     pub fn doing(self) -> &'static str {
         match self {
             Phase::Open => "opening the store",
@@ -234,7 +233,6 @@ pub struct PhaseMachine {
 
 impl PhaseMachine {
     /// A run that has not begun.
-    #[must_use]
     pub fn new(plan: PhasePlan) -> PhaseMachine {
         PhaseMachine {
             plan,
@@ -254,13 +252,11 @@ impl PhaseMachine {
     }
 
     /// Phase that the run is in.
-    #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
     /// Why it ended; complete, if nothing else happened.
-    #[must_use]
     pub fn ending(&self) -> Ending {
         self.ending.clone().unwrap_or_default()
     }

@@ -24,7 +24,6 @@ pub enum Start {
 
 impl Start {
     /// Whether there is anything to wait for.
-    #[must_use]
     pub fn gathers(&self) -> bool {
         !matches!(self, Start::WhenReady)
     }

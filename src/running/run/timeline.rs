@@ -25,7 +25,6 @@ pub struct SecondFigures {
 impl SecondFigures {
     /// Latencies of the tier's reads and writes that ended, while the second is among the newest
     /// few.
-    #[must_use]
     pub fn latencies(&self, tier: Tier) -> [Option<&Histogram>; 2] {
         self.latencies[tier.index()].each_ref().map(Option::as_deref)
     }
@@ -121,7 +120,6 @@ impl Timeline {
     }
 
     /// The seconds, oldest first; the newest few may still grow while the run goes on.
-    #[must_use]
     pub fn seconds(&self) -> &[SecondFigures] {
         &self.seconds
     }

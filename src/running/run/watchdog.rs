@@ -139,7 +139,6 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// A watchdog for the shards that give these vital signs.
-    #[must_use]
     pub fn new(vitals: Vec<Arc<Vitals>>) -> Watchdog {
         let seen = vec![Seen::default(); vitals.len()];
         Watchdog { vitals, seen }
@@ -161,7 +160,6 @@ impl Watchdog {
     }
 
     /// Whether shard `index` was overdue for a second or more when it was last looked at.
-    #[must_use]
     pub fn is_stalled(&self, index: usize) -> bool {
         self.seen[index].stalled
     }
@@ -172,7 +170,6 @@ impl Watchdog {
     }
 
     /// Figures since the run began.
-    #[must_use]
     pub fn figures(&self) -> WatchdogReport {
         let overdue_max = self.vitals.iter().map(|vitals| vitals.overdue_max()).max();
         WatchdogReport {

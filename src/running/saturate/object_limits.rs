@@ -60,7 +60,6 @@ pub struct ObjectPoint {
 
 impl ObjectLimits {
     /// The point with the highest bandwidth, and the one with the most requests per second.
-    #[must_use]
     pub fn best(&self, operation: &str) -> Option<(&ObjectPoint, &ObjectPoint)> {
         let points = || self.points.iter().filter(|point| point.operation == operation);
         let fastest = points().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;

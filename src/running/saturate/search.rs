@@ -104,7 +104,6 @@ pub struct Search {
 
 impl Search {
     /// A search that has tried nothing yet.
-    #[must_use]
     pub fn new(goal: Goal, bounds: Bounds) -> Search {
         let io_bytes = match goal {
             Goal::Bandwidth => BANDWIDTH_IO_BYTES.clamp(bounds.io_bytes.0, bounds.io_bytes.1),
@@ -116,7 +115,6 @@ impl Search {
     }
 
     /// Next step that the search asks for.
-    #[must_use]
     pub fn step(&self) -> SearchStep {
         match self.phase {
             SearchPhase::Climb { .. } | SearchPhase::Sizes { .. } => SearchStep::Probe(self.next),
@@ -158,7 +156,6 @@ impl Search {
     }
 
     /// Whether anything was observed yet.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         !self.seen.is_empty()
     }
@@ -243,7 +240,6 @@ impl Search {
     /// The knee at the size of the climb: the smallest depth that reaches 95 % of what this size
     /// reaches, and no more than the best does. What was measured for longer counts for more than
     /// its probe: one lucky moment makes no knee.
-    #[must_use]
     pub fn knee(&self) -> Option<Point> {
         self.knee_of(self.seen.first()?.0.io_bytes)
     }

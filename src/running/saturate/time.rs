@@ -32,14 +32,12 @@ pub struct Share {
 
 impl Budget {
     /// When writing the range ends, done or not.
-    #[must_use]
     pub fn writing_until(&self) -> Option<Instant> {
         self.limit.map(|limit| self.began + limit.mul_f64(WRITING_SHARE))
     }
 
     /// The time of the next search, `searches_left` with it still to come: an even share of what is
     /// left, so that each has one and what an early one saves is not lost.
-    #[must_use]
     pub fn share(&self, now: Instant, searches_left: u32) -> Option<Share> {
         let left = (self.began + self.limit?).saturating_duration_since(now);
         let mine = left / searches_left.max(1);
@@ -49,7 +47,6 @@ impl Budget {
 
 impl Share {
     /// Whether there is time for a step that takes at least `shortest`.
-    #[must_use]
     pub fn allows(&self, step: SearchStep, now: Instant, shortest: Duration) -> bool {
         let until = match step {
             SearchStep::Probe(_) => self.probes_until,

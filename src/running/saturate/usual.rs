@@ -37,7 +37,6 @@ pub enum RunDepth {
 
 /// I/Os of 1 MiB in flight with which the limits are reached, within what a shard of a run may
 /// have.
-#[must_use]
 pub fn run_depth(limits: &[Limit]) -> u32 {
     let in_flight_bytes = limits.iter().map(|limit| {
         let best = &limit.bandwidth.best;

@@ -124,7 +124,6 @@ const WAYS: [(VramWay, &str); 8] = [
 ];
 
 /// GPU memory that the search needs, bytes.
-#[must_use]
 pub fn vram_bytes(settings: &VramSettings) -> u64 {
     let needs =
         |point: &(u32, u32)| u64::from(settings.threads) * u64::from(point.0) * u64::from(point.1);
@@ -132,7 +131,6 @@ pub fn vram_bytes(settings: &VramSettings) -> u64 {
 }
 
 /// Measurements that the search takes, with or without a way past host memory.
-#[must_use]
 pub fn vram_measurements(settings: &VramSettings, is_direct: bool) -> u32 {
     (points(settings).len() * if is_direct { WAYS.len() } else { WAYS.len() - 2 }) as u32
 }
@@ -245,7 +243,6 @@ impl VramPoint {
 
 impl VramLimits {
     /// Limits without a way, of this GPU.
-    #[must_use]
     pub fn of(facts: &GpuFacts, machine: Machine, settings: &VramSettings, unix_s: f64) -> Self {
         let device = facts.devices.first().map(|device| device.name.clone());
         VramLimits {

@@ -54,7 +54,6 @@ impl Feed {
     }
 
     /// Figures of the reading so far.
-    #[must_use]
     pub fn figures(&self) -> FeedFigures {
         self.shared.figures()
     }
@@ -90,7 +89,6 @@ impl RowReader {
     }
 
     /// Figures of the reading so far.
-    #[must_use]
     pub fn figures(&self) -> FeedFigures {
         self.shared.figures()
     }

@@ -58,13 +58,11 @@ impl RecordedTrace {
     }
 
     /// The format of all of its files.
-    #[must_use]
     pub fn format(&self) -> TraceFormat {
         self.format
     }
 
     /// Its files, in the order in which they are read.
-    #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.paths
     }

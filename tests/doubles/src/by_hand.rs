@@ -26,14 +26,12 @@ pub struct ByHand {
 
 impl ByHand {
     /// Drives that `memory` reaches by I/Os which the caller does.
-    #[must_use]
     pub fn new(memory: &EmulatedMemory) -> Arc<ByHand> {
         let mapping = Arc::clone(memory.mapping());
         Arc::new(ByHand { mapping, queues: AtomicUsize::new(0), begun: Arc::default() })
     }
 
     /// The I/Os that have begun since the last call, in their order.
-    #[must_use]
     pub fn take_begun(&self) -> Vec<HandedIo> {
         std::mem::take(&mut *locked(&self.begun))
     }

@@ -52,7 +52,6 @@ pub struct FaultDevice<D> {
 
 impl<D: Device> FaultDevice<D> {
     /// Wraps `inner`, so that its I/Os fail as `plan` says.
-    #[must_use]
     pub fn new(inner: D, plan: FaultPlan, clock: Clock) -> FaultDevice<D> {
         FaultDevice {
             inner,
@@ -70,13 +69,11 @@ impl<D: Device> FaultDevice<D> {
     }
 
     /// I/Os submitted so far, failed ones too.
-    #[must_use]
     pub fn submitted(&self) -> u64 {
         self.submitted.get()
     }
 
     /// The wrapped device, for tests that look at what reached it.
-    #[must_use]
     pub fn inner(&self) -> &D {
         &self.inner
     }

@@ -122,7 +122,6 @@ pub struct FaultyMemory {
 
 impl FaultyMemory {
     /// Has `inner` go wrong by `plan`.
-    #[must_use]
     pub fn new(inner: Arc<dyn GpuMemory>, plan: GpuFlawPlan) -> Arc<FaultyMemory> {
         Arc::new(FaultyMemory { inner, plan: Arc::new(Mutex::new(plan)), shared: Arc::default() })
     }
@@ -133,7 +132,6 @@ impl FaultyMemory {
     }
 
     /// Flaws that it has shown so far.
-    #[must_use]
     pub fn counts(&self) -> GpuFlawCounts {
         GpuFlawCounts {
             jobs: self.shared.jobs.load(Relaxed),

@@ -23,14 +23,12 @@ pub struct MemoryDevice {
 
 impl MemoryDevice {
     /// A device of `blocks` that keeps its content.
-    #[must_use]
     pub fn new(blocks: u64, clock: Clock) -> MemoryDevice {
         let bytes = usize::try_from(blocks * BLOCK_BYTES).expect("a test device fits in memory");
         MemoryDevice { content: Some(RefCell::new(vec![0; bytes])), ..MemoryDevice::null(clock) }
     }
 
     /// A device that forgets what is written and reads nothing.
-    #[must_use]
     pub fn null(clock: Clock) -> MemoryDevice {
         MemoryDevice { slots: Slots::new(), content: None, queue: RefCell::default(), clock }
     }

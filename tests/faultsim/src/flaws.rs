@@ -105,7 +105,6 @@ impl FlawCounts {
     }
 
     /// I/Os that failed for good.
-    #[must_use]
     pub fn failures(&self) -> u64 {
         self.failed.iter().map(|(_, _, count)| count).sum()
     }

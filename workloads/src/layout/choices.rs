@@ -22,7 +22,6 @@ macro_rules! choices {
             pub const ALL: [$name; [$($word),*].len()] = [$($name::$variant),*];
 
             /// The word for the variant, as flags and results have it.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
@@ -30,7 +29,6 @@ macro_rules! choices {
             }
 
             $(#[$text_meta])*
-            #[must_use]
             pub const fn $text(self) -> &'static str {
                 match self {
                     $($name::$variant => $said,)*

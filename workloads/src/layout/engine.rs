@@ -51,7 +51,6 @@ impl EngineLayout {
     }
 
     /// The engine's own value of an option; none where it has no such option.
-    #[must_use]
     pub const fn default_of(self, option: LayoutOption) -> Option<u64> {
         let values = match self {
             // Prefetches in flight: 8.

@@ -28,13 +28,11 @@ pub struct EntryPart {
 
 impl LayoutPlan {
     /// Bytes of KV cache in a chunk, all ranks together; none where an object has all of a prefix.
-    #[must_use]
     pub fn chunk_bytes(&self) -> Option<u64> {
         Some(self.options().value(LayoutOption::ChunkTokens)? * self.token_bytes())
     }
 
     /// Number of threads for that direction, where it has threads of its own; else for both.
-    #[must_use]
     pub fn entry_threads(&self, work: LayoutWork) -> u64 {
         let threads = |work| match self.workers(work) {
             EngineWorkers::Threads(count) | EngineWorkers::Queue(count) => count,
@@ -46,7 +44,6 @@ impl LayoutPlan {
     }
 
     /// Number of threads for both directions together.
-    #[must_use]
     pub fn entry_threads_all(&self) -> u64 {
         let of_loads = if self.shares_threads() { 0 } else { self.entry_threads(LayoutWork::Load) };
         self.entry_threads(LayoutWork::Store) + of_loads
@@ -54,13 +51,11 @@ impl LayoutPlan {
 
     /// Whether the same threads load and store. HiCache has one that fetches ahead, and one that
     /// backs up; LMCache's slots have some for either.
-    #[must_use]
     pub fn shares_threads(&self) -> bool {
         !matches!(self.layout(), EngineLayout::Hicache | EngineLayout::LmcacheRaw)
     }
 
     /// Parts, among them that of `index`, which one worker takes in their order.
-    #[must_use]
     pub fn turn_of(&self, work: LayoutWork, index: u64, parts: u64) -> Range<u64> {
         let turns = match self.layout() {
             EngineLayout::Lmcache => self.entry_threads(work).min(parts),
@@ -72,13 +67,11 @@ impl LayoutPlan {
     }
 
     /// Operations that store a part of an entry.
-    #[must_use]
     pub fn store_part(&self, part: EntryPart) -> ObjectScript {
         self.stored(&self.object(part))
     }
 
     /// Loads a part. With the first of a turn, all of that are looked up before.
-    #[must_use]
     pub fn load_part(&self, part: EntryPart, turn: &Range<u64>) -> Vec<ObjectScript> {
         let looked_up = if part.index == turn.start { turn.clone() } else { 0..0 };
         let lookups =
@@ -87,7 +80,6 @@ impl LayoutPlan {
     }
 
     /// File that the part is, or lies in.
-    #[must_use]
     pub fn path_of_part(&self, entry: u64, index: u64) -> Arc<str> {
         match self.layout() {
             EngineLayout::Mlperf => {
@@ -98,7 +90,6 @@ impl LayoutPlan {
     }
 
     /// Length of the longest name of a file or directory, bytes: it has the model's name in it.
-    #[must_use]
     pub fn name_bytes_max(&self) -> usize {
         let path = self.path_of_part(u64::MAX, u64::MAX - 1);
         let temporary = self.temporary(&path);

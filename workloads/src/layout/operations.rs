@@ -112,7 +112,6 @@ impl EngineRequest {
     }
 
     /// The longest write or read in it, bytes.
-    #[must_use]
     pub fn largest_bytes(&self) -> u64 {
         let bytes = self.operations().map(|operation| match operation {
             FileOperation::Write { bytes, .. } | FileOperation::Read { bytes, .. } => *bytes,

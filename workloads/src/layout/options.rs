@@ -26,13 +26,11 @@ fn meaning;
 
 impl LayoutOption {
     /// Whether its values are yes and no.
-    #[must_use]
     pub const fn is_switch(self) -> bool {
         matches!(self, LayoutOption::Direct | LayoutOption::Fsync)
     }
 
     /// Text of a value, as it is typed.
-    #[must_use]
     pub fn told(self, value: u64) -> String {
         match (self.is_switch(), value) {
             (false, number) => number.to_string(),
@@ -77,20 +75,17 @@ pub struct LayoutOptions {
 
 impl LayoutOptions {
     /// The layout as its engine has it.
-    #[must_use]
     pub fn of(layout: EngineLayout) -> LayoutOptions {
         let values = LayoutOption::ALL.map(|option| layout.default_of(option));
         LayoutOptions { layout, values }
     }
 
     /// The layout that these are options of.
-    #[must_use]
     pub fn layout(&self) -> EngineLayout {
         self.layout
     }
 
     /// Value of an option; none where the engine has no such option. Switches are 0 or 1.
-    #[must_use]
     pub fn value(&self, option: LayoutOption) -> Option<u64> {
         self.values[option.place()]
     }
@@ -111,7 +106,6 @@ impl LayoutOptions {
     }
 
     /// The options that differ from the engine's own, as they are typed.
-    #[must_use]
     pub fn changed(&self) -> Vec<String> {
         let is_changed =
             |option: &LayoutOption| self.value(*option) != self.layout.default_of(*option);

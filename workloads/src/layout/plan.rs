@@ -112,13 +112,11 @@ impl LayoutPlan {
     }
 
     /// The layout that is planned.
-    #[must_use]
     pub fn layout(&self) -> EngineLayout {
         self.options.layout()
     }
 
     /// Options in effect, the engine's own where none was given.
-    #[must_use]
     pub fn options(&self) -> &LayoutOptions {
         &self.options
     }
@@ -138,7 +136,6 @@ impl LayoutPlan {
     }
 
     /// Objects in flight where the engine's own limits are left aside.
-    #[must_use]
     pub fn ours_in_flight(&self) -> u64 {
         OURS_IN_FLIGHT * self.workers_times
     }
@@ -193,7 +190,6 @@ impl LayoutPlan {
     }
 
     /// Number of objects that a prefix has.
-    #[must_use]
     pub fn objects_per_prefix(&self) -> u64 {
         self.units() * self.writers() * self.parts()
     }
@@ -226,7 +222,6 @@ impl LayoutPlan {
     }
 
     /// Whether objects are slots of one size in one file of each rank.
-    #[must_use]
     pub fn has_slots(&self) -> bool {
         matches!(self.layout(), EngineLayout::LmcacheRaw | EngineLayout::Nixl)
     }
@@ -239,7 +234,6 @@ impl LayoutPlan {
 
     /// KV bytes that a fetch of a prefix brings, each token's counted once although every rank may
     /// have its own copy; without headers, padding and a tail that is not stored.
-    #[must_use]
     pub fn useful_bytes(&self) -> u64 {
         match self.layout() {
             EngineLayout::Mlperf => self.tokens * self.rank_token_bytes(),
@@ -249,14 +243,12 @@ impl LayoutPlan {
     }
 
     /// Size of all objects of a prefix, bytes.
-    #[must_use]
     pub fn prefix_bytes(&self) -> u64 {
         let bytes: u64 = (0..self.units()).map(|unit| self.object_bytes(unit)).sum();
         bytes * self.writers() * self.parts()
     }
 
     /// Objects of a prefix, chunk by chunk. Prefixes are numbered from 0 on.
-    #[must_use]
     pub fn objects(&self, prefix: u64) -> Vec<KvObject> {
         let mut objects = Vec::new();
         for unit in 0..self.units() {
@@ -323,14 +315,12 @@ impl LayoutPlan {
     }
 
     /// Whether objects of several prefixes are stored together, when they fill a bucket.
-    #[must_use]
     pub fn stores_buckets(&self) -> bool {
         self.layout() == EngineLayout::Mooncake
     }
 
     /// Number of prefixes of which everything is on storage when so many were stored, from 0 on: a
     /// bucket that is not full waits in memory.
-    #[must_use]
     pub fn whole_prefixes(&self, stored: u64) -> u64 {
         if !self.stores_buckets() {
             return stored;
@@ -340,7 +330,6 @@ impl LayoutPlan {
     }
 
     /// Workers of the engine for work of that direction.
-    #[must_use]
     pub fn workers(&self, work: LayoutWork) -> EngineWorkers {
         let option = match work {
             LayoutWork::Store => LayoutOption::StoreThreads,
@@ -357,13 +346,11 @@ impl LayoutPlan {
     }
 
     /// Number of prefixes that the engine works on at a time.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.options.number(LayoutOption::Requests)
     }
 
     /// Work of that direction on a prefix.
-    #[must_use]
     pub fn request(&self, work: LayoutWork, prefix: u64) -> EngineRequest {
         if (work, self.layout()) == (LayoutWork::Store, EngineLayout::Mooncake) {
             return one_tile(self.filled_buckets(prefix));
@@ -524,7 +511,6 @@ impl LayoutPlan {
 
 /// The numbers of so many prefixes in an order that follows from the seed and the number of the
 /// pass.
-#[must_use]
 pub fn shuffled(prefixes: u64, seed: u64, pass: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..prefixes).collect();
     order.sort_by_cached_key(|prefix| digest64(&[seed, pass, *prefix]));

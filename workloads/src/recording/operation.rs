@@ -184,7 +184,6 @@ pub struct RecordedOperation {
 
 impl RecordedOperation {
     /// When it ended, ns since 1970.
-    #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.begin_ns.saturating_add(self.took_ns)
     }

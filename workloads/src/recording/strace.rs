@@ -117,20 +117,17 @@ impl Recording {
     }
 
     /// Lines that could not be read, and why the first could not.
-    #[must_use]
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
     /// Number of calls of which it can't be told which file they were on, as their path is
     /// relative, and of those that had not ended.
-    #[must_use]
     pub fn untold(&self) -> u64 {
         self.unresolved + self.unended
     }
 
     /// Time that strace adds to a call on average while it handles no other thread's, at most, ns.
-    #[must_use]
     pub fn strace_ns(&self) -> u64 {
         let (count, sum_ns) = self.short_calls;
         match count {

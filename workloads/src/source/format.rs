@@ -88,7 +88,6 @@ impl TraceFormat {
     }
 
     /// Word for the format, as flags and results have it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             TraceFormat::Mooncake => "mooncake",
@@ -102,7 +101,6 @@ impl TraceFormat {
 
     /// Number of tokens that a block stands for; none where the format does not name the blocks of
     /// prompts.
-    #[must_use]
     pub fn block_tokens(self) -> Option<u32> {
         match self {
             TraceFormat::Mooncake => Some(mooncake::BLOCK_TOKENS),
@@ -114,7 +112,6 @@ impl TraceFormat {
 
     /// Whether the requests of a session follow each other in the file, and sessions that took
     /// place at the same time come one after the other.
-    #[must_use]
     pub fn is_by_session(self) -> bool {
         matches!(self, TraceFormat::Sessions | TraceFormat::Copilot)
     }

@@ -55,13 +55,11 @@ pub enum Source {
 
 impl Source {
     /// Whether requests are rows of a trace.
-    #[must_use]
     pub fn is_rows(&self) -> bool {
         matches!(self, Source::Rows { .. } | Source::Operations(_))
     }
 
     /// Number of tokens that a block of a prompt stands for; 0 where no blocks are named.
-    #[must_use]
     pub fn block_tokens(&self) -> u32 {
         match self {
             Source::Rows { block_tokens } => *block_tokens,
@@ -161,7 +159,6 @@ impl Skipped {
     }
 
     /// The sentence for a file of which nothing is left.
-    #[must_use]
     pub fn nothing_left(&self, wanted: &str) -> Error {
         match &self.first {
             None => Error::new(format!("it is empty; {wanted}")),

@@ -33,7 +33,6 @@ struct Due {
 
 impl SideBySide {
     /// Up to `sessions_max` sessions of these rows at once, at least one; nothing is read yet.
-    #[must_use]
     pub fn new(rows: Box<dyn Rows>, sessions_max: usize) -> SideBySide {
         SideBySide {
             rows,

@@ -92,7 +92,6 @@ pub struct Stream {
 
 impl Stream {
     /// A stream over `files` files, of which nothing is read yet.
-    #[must_use]
     pub fn new(open: Open, files: usize, settings: StreamSettings) -> Stream {
         Stream {
             open,
@@ -140,7 +139,6 @@ impl Stream {
     }
 
     /// Rows that did not parse, in the first cycle, of the files read to their end.
-    #[must_use]
     pub fn skipped(&self) -> Skipped {
         let mut skipped = self.skipped.clone();
         if let Some(rows) = self.current.as_ref().filter(|_| self.cycle == 0) {
@@ -151,19 +149,16 @@ impl Stream {
 
     /// Rows, of the first cycle, that are earlier than the row before them in a trace whose times
     /// count: they arrive at that row's time.
-    #[must_use]
     pub fn disordered_rows(&self) -> u64 {
         self.disordered
     }
 
     /// Digest of the rows given so far: without pace and seed.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
     /// Whole cycles that are over.
-    #[must_use]
     pub fn cycles(&self) -> u32 {
         match self.settings.cycles {
             0 => self.cycle,
@@ -172,7 +167,6 @@ impl Stream {
     }
 
     /// Whether every cycle was read to its end, rather than as many requests as were wanted.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.settings.cycles > 0 && self.cycle >= self.settings.cycles
     }

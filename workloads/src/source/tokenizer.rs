@@ -20,7 +20,6 @@ pub type CountTokens = fn(&str) -> usize;
 const ESTIMATE_CHARS_A_TOKEN: usize = 4;
 
 /// Tokens of a text by [`Tokenizer::Estimate`].
-#[must_use]
 pub fn estimate(text: &str) -> usize {
     text.chars().count().div_ceil(ESTIMATE_CHARS_A_TOKEN)
 }

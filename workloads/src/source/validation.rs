@@ -47,13 +47,11 @@ pub struct Recorded {
 
 impl Recorded {
     /// Their sum; none where no row has one.
-    #[must_use]
     pub fn sum(&self) -> Option<f64> {
         (self.rows > 0).then_some(self.sum)
     }
 
     /// Their mean; none where no row has one.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         self.sum().map(|sum| sum / self.rows as f64)
     }
@@ -79,13 +77,11 @@ impl ValidationTrace {
 
     /// Bytes read for each byte written, as the reference has it: without writes, all that was
     /// read. None where the trace does not have both.
-    #[must_use]
     pub fn read_write_ratio(&self) -> Option<f64> {
         Some(self.read_bytes.sum()? / self.write_bytes.sum()?.max(1.0))
     }
 
     /// Share of requests that hit.
-    #[must_use]
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / self.requests as f64
     }

@@ -22,7 +22,6 @@ pub enum Operation {
 
 impl Operation {
     /// The operation that such an I/O is.
-    #[must_use]
     pub const fn of(kind: IoKind) -> Operation {
         match kind {
             IoKind::Read => Operation::Read,
@@ -66,7 +65,6 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The kind of a positive errno, or of an NVMe status in its place ([`NvmeStatus::errno`]).
-    #[must_use]
     pub fn of_errno(errno: i32) -> ErrorKind {
         if let Some(status) = NvmeStatus::of_errno(errno) {
             return status.kind();
@@ -113,7 +111,6 @@ pub struct IoError {
 
 impl IoError {
     /// Says what happened and where.
-    #[must_use]
     pub fn what(&self) -> String {
         let (operation, bytes) = (self.operation.name(), self.length_bytes);
         let (offset, file) = (self.offset_bytes, &self.file);

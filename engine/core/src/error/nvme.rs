@@ -16,19 +16,16 @@ pub struct NvmeStatus(u16);
 
 impl NvmeStatus {
     /// That of a completion's positive result, as the kernel hands it on.
-    #[must_use]
     pub fn of_result(result: i32) -> NvmeStatus {
         NvmeStatus((result & STATUS_MASK) as u16)
     }
 
     /// Whether the command did all it was to.
-    #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
     /// The status that a number in the place of an errno stands for; none where it is an errno.
-    #[must_use]
     pub const fn of_errno(errno: i32) -> Option<NvmeStatus> {
         match errno.wrapping_sub(ERRNO_BASE) {
             status @ 0..=STATUS_MASK => Some(NvmeStatus(status as u16)),
@@ -37,20 +34,17 @@ impl NvmeStatus {
     }
 
     /// A positive number for the places of errnos, which is none: 65,536 and the status.
-    #[must_use]
     pub const fn errno(self) -> i32 {
         ERRNO_BASE + self.0 as i32
     }
 
     /// Name of the status in the specification, or of its type where it has no name there.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.meaning().0
     }
 
     /// By which its failures are counted, beside those of the block layer: as that would have told
     /// of them (`nvme_error_status` of Linux) where its errnos tell the kinds apart.
-    #[must_use]
     pub const fn kind(self) -> ErrorKind {
         self.meaning().1
     }
@@ -114,7 +108,6 @@ impl NvmeStatus {
 }
 
 /// Describes a positive errno, or an NVMe status in its place ([`NvmeStatus::errno`]).
-#[must_use]
 pub fn errno_text(errno: i32) -> String {
     match NvmeStatus::of_errno(errno) {
         Some(status) => status.to_string(),

@@ -77,7 +77,6 @@ pub enum PassthroughFault {
 
 impl PassthroughFault {
     /// A command that ended with that positive errno, or with an NVMe status in its place.
-    #[must_use]
     pub fn of_errno(name: &'static str, errno: i32) -> PassthroughFault {
         let reason = errno_text(errno);
         match errno {

@@ -257,7 +257,6 @@ impl SetupError {
     }
 
     /// Says what was wrong, with the value and without a remedy.
-    #[must_use]
     pub fn what(&self) -> String {
         match self {
             SetupError::Other { what, .. } => what.clone(),

@@ -64,7 +64,6 @@ pub enum Implementation {
 
 impl Implementation {
     /// Whether this CPU can run it.
-    #[must_use]
     pub fn is_supported(self) -> bool {
         match self {
             Implementation::Portable => true,
@@ -74,7 +73,6 @@ impl Implementation {
     }
 
     /// The fastest this CPU can run, found out once.
-    #[must_use]
     pub fn best() -> Implementation {
         static BEST: OnceLock<Implementation> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -85,7 +83,6 @@ impl Implementation {
 }
 
 /// Name of the implementation that [`fill`] and [`verify`] use on this CPU.
-#[must_use]
 pub fn implementation() -> &'static str {
     Implementation::best().name()
 }
@@ -137,7 +134,6 @@ pub fn fill_with(
 
 /// The two words to which a name hashes, from which every block of its entry is made: for devices
 /// that make the same blocks.
-#[must_use]
 pub fn name_words(name: &ContentName) -> (u64, u64) {
     let NameHash { low, high } = NameHash::of(name);
     (low, high)

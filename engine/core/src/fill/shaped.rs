@@ -45,7 +45,6 @@ impl Default for Shape {
 
 impl Shape {
     /// Whether both ratios are in bounds.
-    #[must_use]
     #[inline]
     pub fn is_possible(&self) -> bool {
         (1.0..=DEDUPE_RATIO_MAX).contains(&self.dedupe_ratio)
@@ -80,7 +79,6 @@ impl NamedContent {
     ///
     /// # Panics
     /// On a shape that is not possible: a bug of the caller.
-    #[must_use]
     #[inline]
     pub fn new(name: ContentName, bytes: u64, shape: &Shape) -> NamedContent {
         assert!(shape.is_possible(), "{shape:?} was checked before");
@@ -98,7 +96,6 @@ impl NamedContent {
     }
 
     /// The name from which the content is made.
-    #[must_use]
     pub fn name(&self) -> ContentName {
         self.name
     }

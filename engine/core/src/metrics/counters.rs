@@ -55,7 +55,6 @@ pub struct SizeCount {
 pub const SIZE_CLASSES: usize = 15;
 
 /// The class of a size: 0 from 4 KiB (and below), 1 from 8 KiB …
-#[must_use]
 pub fn size_class(bytes: u64) -> usize {
     ((bytes / BLOCK_BYTES).max(1).ilog2() as usize).min(SIZE_CLASSES - 1)
 }
@@ -278,27 +277,23 @@ impl Metrics {
     }
 
     /// Number of I/Os that failed, of all kinds.
-    #[must_use]
     pub fn error_count(&self) -> u64 {
         self.errors.iter().map(|row| row.count).sum()
     }
 
     /// Entries that left the tier to make room.
-    #[must_use]
     pub fn evicted_entries(&self, from: Tier) -> u64 {
         let past = if from == Tier::Gpu { self.evictions_gpu_to_storage.entries } else { 0 };
         self.evictions[from.index()].entries + past
     }
 
     /// Bytes of the entries that left the tier to make room.
-    #[must_use]
     pub fn evicted_bytes(&self, from: Tier) -> u64 {
         let past = if from == Tier::Gpu { self.evictions_gpu_to_storage.bytes } else { 0 };
         self.evictions[from.index()].bytes + past
     }
 
     /// Promotions to the tier by hits.
-    #[must_use]
     pub fn promoted_to(&self, tier: Tier) -> PromotionMetrics {
         let rows = self.promotions.iter().map(|row| row[tier.index()]);
         rows.fold(PromotionMetrics::default(), |sum, row| PromotionMetrics {
@@ -316,7 +311,6 @@ impl Metrics {
     }
 
     /// Reads and writes of entries in one tier.
-    #[must_use]
     pub fn tier(&self, tier: Tier) -> &TierMetrics {
         &self.tiers[tier.index()]
     }

@@ -7,7 +7,6 @@ pub trait Counters: Default {
     const NAMES: &'static [(&'static str, &'static str)];
 
     /// Values of the counters, in that order.
-    #[must_use]
     fn values(&self) -> Vec<u64>;
 }
 

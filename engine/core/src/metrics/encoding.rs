@@ -54,7 +54,6 @@ pub enum HistogramDecodeError {
 impl Histogram {
     /// The counts as base64 of HdrHistogram's V2 compressed encoding. The exact sum and the exact
     /// maximum are not part of it: store [`Histogram::sum_ns`] and [`Histogram::max_ns`] beside it.
-    #[must_use]
     pub fn to_base64_v2(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()

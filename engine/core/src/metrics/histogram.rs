@@ -55,7 +55,6 @@ fn first_of_all(inner: &mut Option<Box<Octaves>>, counted_ns: u64) {
 
 impl Histogram {
     /// A histogram without events. Its counters take memory only once something is recorded.
-    #[must_use]
     pub fn new() -> Self {
         Histogram::default()
     }
@@ -109,32 +108,27 @@ impl Histogram {
     }
 
     /// Number of events recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.inner.as_ref().map_or(0, |inner| inner.total())
     }
 
     /// Sum of the recorded latencies, exact.
-    #[must_use]
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
 
     /// Mean, exact; `None` when empty.
-    #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
     /// Latency that `quantile` (0..=1) of the events did not exceed; `None` when empty.
-    #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         // A value is reported as the top of its bucket: never above the highest that was recorded.
         self.recorded().map(|inner| inner.quantile(quantile).min(self.longest_ns))
     }
 
     /// The same of many quantiles, for which the counters are walked through once; 0 when empty.
-    #[must_use]
     pub fn quantiles_ns(&self, quantiles: &[f64]) -> Vec<u64> {
         let mut seen = 0;
         let at_most = |(top_ns, count): (u64, u64)| {
@@ -153,7 +147,6 @@ impl Histogram {
 
     /// Longest latency, exact up to an hour, and an hour beyond it; `None` when empty. Of one that
     /// was decoded it is the top of its bucket, unless [`Histogram::set_max_ns`] was told it.
-    #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
         self.recorded().map(|_| self.longest_ns)
     }
@@ -172,7 +165,6 @@ impl Histogram {
     }
 
     /// Events of at most `limit_ns` (to the histogram's resolution).
-    #[must_use]
     pub fn count_at_most(&self, limit_ns: u64) -> u64 {
         self.recorded().map_or(0, |inner| inner.count_at_most(limit_ns))
     }

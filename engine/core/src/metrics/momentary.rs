@@ -59,7 +59,6 @@ impl CoarseLatencies {
     }
 
     /// Counts by bucket; bucket `n` holds latencies from `2^(n/2)` µs on.
-    #[must_use]
     pub fn counts(&self) -> &[u32; COARSE_BUCKETS] {
         &self.counts
     }

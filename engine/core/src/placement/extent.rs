@@ -14,7 +14,6 @@ pub struct Extent {
 
 impl Extent {
     /// The block after its last.
-    #[must_use]
     pub const fn end_block(self) -> u64 {
         self.start_block + self.blocks
     }
@@ -50,7 +49,6 @@ impl Default for Repr {
 
 impl ExtentList {
     /// All extents, in the order of the entry's bytes.
-    #[must_use]
     pub fn as_slice(&self) -> &[Extent] {
         match &self.0 {
             Repr::Inline { count, extents } => &extents[..usize::from(*count)],
@@ -59,7 +57,6 @@ impl ExtentList {
     }
 
     /// The extent, if there is one alone.
-    #[must_use]
     pub fn only(&self) -> Option<Extent> {
         match &self.0 {
             Repr::Inline { count: 1, extents: [only, _] } => Some(*only),
@@ -68,13 +65,11 @@ impl ExtentList {
     }
 
     /// Number of 4 KiB blocks in all extents together.
-    #[must_use]
     pub fn blocks(&self) -> u64 {
         self.as_slice().iter().map(|extent| extent.blocks).sum()
     }
 
     /// Whether there is no extent: the entry is not on storage.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.as_slice().is_empty()
     }

@@ -36,13 +36,11 @@ pub struct SharedGate {
 
 impl SharedGate {
     /// A gate of `permits` for `shards` shards.
-    #[must_use]
     pub fn new(permits: u32, shards: u16) -> Self {
         Self::with_available(i64::from(permits), shards)
     }
 
     /// A gate nobody ever waits at.
-    #[must_use]
     pub fn unbounded(shards: u16) -> Self {
         Self::with_available(i64::MAX / 2, shards)
     }
@@ -61,13 +59,11 @@ impl SharedGate {
     }
 
     /// Whether a permit is free at this moment.
-    #[must_use]
     pub fn is_free(&self) -> bool {
         self.available.load(SeqCst) > 0
     }
 
     /// Permits that are free at this moment.
-    #[must_use]
     pub fn available(&self) -> i64 {
         self.available.load(SeqCst)
     }

@@ -194,7 +194,6 @@ impl Grower<'_> {
 impl SharedBudgets {
     /// Tiers that were smaller than they were to be, for a while or to the end; storage as often as
     /// one of its drives was.
-    #[must_use]
     pub fn shortages(&self) -> Vec<Shortage> {
         let upper = self.lacks.iter();
         let all = upper.chain(self.pools.iter().map(|pool| &pool.lack));
@@ -202,14 +201,12 @@ impl SharedBudgets {
     }
 
     /// Whether a step is being taken at this moment, for any tier.
-    #[must_use]
     pub fn is_taking_space(&self) -> bool {
         let mut growers = Tier::ALL.into_iter().flat_map(|tier| self.growers(tier));
         growers.any(|grower| self.is_growing(grower).load(SeqCst))
     }
 
     /// Bytes of `tier` that have space by now.
-    #[must_use]
     pub fn grown_bytes(&self, tier: Tier) -> u64 {
         self.growers(tier).map(Grower::grown_bytes).sum()
     }
@@ -327,7 +324,6 @@ impl<D> Placement<D> {
     }
 
     /// Whether a tier was ever refused a step: only then is `take_retry` worth a look at the clock.
-    #[must_use]
     pub fn may_retry(&self) -> bool {
         self.shared.is_lacking.load(SeqCst)
     }

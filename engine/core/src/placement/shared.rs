@@ -116,7 +116,6 @@ pub struct SharedBudgets {
 
 impl SharedBudgets {
     /// The budgets of an engine that holds nothing yet, whose tiers have all of their space.
-    #[must_use]
     pub fn new(config: &BudgetConfig) -> Arc<Self> {
         let drive = DriveBudget { blocks: config.storage_blocks, grown_blocks: u64::MAX };
         Self::on_drives(config, u64::MAX, &[drive], EntryLayout::default(), 1)
@@ -127,7 +126,6 @@ impl SharedBudgets {
     ///
     /// # Panics
     /// Without drives, or with more than [`DRIVES_MAX`].
-    #[must_use]
     pub fn on_drives(
         config: &BudgetConfig,
         grown_cpu_bytes: u64,
@@ -169,25 +167,21 @@ impl SharedBudgets {
     }
 
     /// Number of shards that share the space.
-    #[must_use]
     pub fn shards(&self) -> u16 {
         self.shards
     }
 
     /// Who evicts from `tier`: one permit. The holder loops over `Placement::admit`.
-    #[must_use]
     pub fn baton(&self, tier: Tier) -> &SharedGate {
         &self.batons[tier.index()]
     }
 
     /// Who waits for physical space in `tier`, which lies above storage: one permit.
-    #[must_use]
     pub fn door(&self, tier: Tier) -> &SharedGate {
         &self.doors[tier.index()]
     }
 
     /// Size of `tier` in bytes: what it may come to hold.
-    #[must_use]
     pub fn capacity_bytes(&self, tier: Tier) -> u64 {
         match self.ledgers.get(tier.index()) {
             Some(ledger) => ledger.capacity(),
@@ -201,19 +195,16 @@ impl SharedBudgets {
     }
 
     /// Bytes that will be in `tier`, above storage, once all that has begun is complete.
-    #[must_use]
     pub fn committed_bytes(&self, tier: Tier) -> u64 {
         self.ledgers[tier.index()].committed.load(SeqCst)
     }
 
     /// Bytes whose space in `tier`, above storage, is taken now.
-    #[must_use]
     pub fn used_bytes(&self, tier: Tier) -> u64 {
         self.ledgers[tier.index()].used.load(SeqCst)
     }
 
     /// Storage blocks in segments that no shard holds.
-    #[must_use]
     pub fn unleased_blocks(&self) -> u64 {
         self.pools.iter().map(StoragePool::available_blocks).sum()
     }
@@ -223,13 +214,11 @@ impl SharedBudgets {
     }
 
     /// Number of drives, lost ones included.
-    #[must_use]
     pub fn drives(&self) -> usize {
         self.pools.len()
     }
 
     /// Whether there was ever to be a storage tier; it may have lost its drives since.
-    #[must_use]
     pub fn has_storage(&self) -> bool {
         self.pools.iter().any(|pool| pool.wanted_blocks() > 0)
     }
@@ -244,13 +233,11 @@ impl SharedBudgets {
     }
 
     /// Number of lost drives.
-    #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses.load(SeqCst)
     }
 
     /// Whether the drive is lost.
-    #[must_use]
     pub fn is_lost(&self, drive: DriveId) -> bool {
         self.pools[drive.index()].is_lost()
     }
@@ -276,7 +263,6 @@ impl SharedBudgets {
     }
 
     /// The shard with the oldest evictable entry of `tier`; among equals the lowest.
-    #[must_use]
     pub fn oldest_shard(&self, tier: Tier) -> Option<ShardId> {
         let tails = self.boards.iter().map(|board| board.tails[tier.index()].load(SeqCst));
         let (index, stamp) = tails.enumerate().min_by_key(|&(index, stamp)| (stamp, index))?;

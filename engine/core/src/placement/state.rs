@@ -108,7 +108,6 @@ pub struct Placement<D> {
 
 impl<D> Placement<D> {
     /// The empty placement of `shard`.
-    #[must_use]
     pub fn new(shared: Arc<SharedBudgets>, shard: ShardId) -> Self {
         assert!(shard.0 < shared.shards(), "shard {} of {}", shard.0, shared.shards());
         let drives = shared.drives();
@@ -137,55 +136,46 @@ impl<D> Placement<D> {
     }
 
     /// The budgets it shares.
-    #[must_use]
     pub fn shared(&self) -> &Arc<SharedBudgets> {
         &self.shared
     }
 
     /// The entry of `key`, in whatever phase.
-    #[must_use]
     pub fn lookup(&self, key: EntryKey) -> Option<EntryView> {
         self.table.find(key).map(|id| self.table.view(id))
     }
 
     /// The entry at `id`, which the caller has pinned or has just looked up.
-    #[must_use]
     pub fn view(&self, id: EntryId) -> EntryView {
         self.table.view(id)
     }
 
     /// Where the bytes of `id` lie on storage; empty when it is in another tier.
-    #[must_use]
     pub fn extents(&self, id: EntryId) -> &ExtentList {
         &self.table[id].extents
     }
 
     /// The handle of its bytes.
-    #[must_use]
     pub fn data(&self, id: EntryId) -> &D {
         self.table[id].data.as_ref().expect("an entry has data until its slot is freed")
     }
 
     /// Number of entries that a lookup can find.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
     /// Whether a lookup can find none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Counters of the shard's entries in `tier`.
-    #[must_use]
     pub fn counts(&self, tier: Tier) -> TierCounts {
         self.counts[tier.index()]
     }
 
     /// Free space and fragmentation of its segments. O(free extents): for reports.
-    #[must_use]
     pub fn space(&self) -> SpaceFigures {
         self.spaces.figures()
     }

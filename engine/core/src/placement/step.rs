@@ -23,21 +23,18 @@ pub struct AdmitState {
 
 impl AdmitState {
     /// A new write of `bytes` ≥ 1: any tier, fastest first.
-    #[must_use]
     pub fn new(bytes: u64) -> Self {
         Self::from_tier(bytes, Tier::Gpu)
     }
 
     /// The move of a victim: the tiers below the one it leaves. None when there is none: a storage
     /// victim is gone already.
-    #[must_use]
     pub fn for_victim(victim: &Victim) -> Option<Self> {
         Some(Self::from_tier(victim.bytes, below(victim.from)?))
     }
 
     /// The way up of an entry that is in `from`: the tiers above it, fastest first. None when there
     /// is none.
-    #[must_use]
     pub fn for_promotion(bytes: u64, from: Tier) -> Option<Self> {
         let stop = Some(from);
         (from != Tier::Gpu).then(|| AdmitState { stop, ..Self::from_tier(bytes, Tier::Gpu) })

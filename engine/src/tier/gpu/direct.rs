@@ -42,7 +42,6 @@ pub enum NoDirect {
 
 impl NoDirect {
     /// The sentence, as it stands in either case.
-    #[must_use]
     pub fn why(&self) -> &str {
         let (NoDirect::Unusable(why) | NoDirect::UnderWay(why)) = self;
         why

@@ -63,7 +63,6 @@ impl EmulatedMemory {
     }
 
     /// The memory, for ways to it that are none of a run's.
-    #[must_use]
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }

@@ -37,14 +37,12 @@ pub struct Range {
 
 impl Range {
     /// Number of its first block in the entry.
-    #[must_use]
     pub fn first_block(self) -> u64 {
         self.offset_bytes / BLOCK_BYTES
     }
 
     /// The range as long, at the beginning of memory where what is read lands: nobody looks at it
     /// there, and others may land on it.
-    #[must_use]
     pub fn landed(self) -> Range {
         Range { offset_bytes: 0, ..self }
     }
@@ -68,13 +66,11 @@ pub struct GpuLane {
 
 impl GpuLane {
     /// The jobs of `queue`.
-    #[must_use]
     pub fn new(queue: Box<dyn GpuQueue>) -> Rc<GpuLane> {
         Rc::new(GpuLane { queue, rows: RefCell::default() })
     }
 
     /// Jobs in flight, or ended and not collected.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.rows.borrow().len()
     }

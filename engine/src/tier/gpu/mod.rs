@@ -69,7 +69,6 @@ impl Bell {
     }
 
     /// A bell that nobody hears, for queues whose jobs end at once or that are polled.
-    #[must_use]
     pub fn silent() -> Bell {
         Bell::new(|| {})
     }
@@ -169,7 +168,6 @@ pub struct GpuTier {
 
 impl GpuTier {
     /// A tier in which nothing is.
-    #[must_use]
     pub fn new(memory: Arc<dyn GpuMemory>) -> GpuTier {
         let devices = memory.facts().devices.len().max(1) as u64;
         let space = GpuSpace::new(memory.bytes(), memory.bytes() / devices);

@@ -55,7 +55,6 @@ pub struct GpuSpace {
 
 impl GpuSpace {
     /// The space of `bytes`, of which each device has `device_bytes`; both rounded down to chunks.
-    #[must_use]
     pub fn new(bytes: u64, device_bytes: u64) -> GpuSpace {
         let chunks = bytes / CHUNK_BYTES;
         let free = ArrayQueue::new((chunks as usize).max(1));
@@ -66,14 +65,12 @@ impl GpuSpace {
     }
 
     /// Memory in which a shard lands what it reads by I/Os of `io_bytes`.
-    #[must_use]
     pub fn landing_bytes(io_bytes: u64) -> u64 {
         io_bytes.max(LANDING_BYTES_MIN)
     }
 
     /// Memory to take on each of `devices` for a tier of `capacity_bytes` that `shards` share, each
     /// of which reads by I/Os of `io_bytes`: whole chunks.
-    #[must_use]
     pub fn memory_bytes(capacity_bytes: u64, devices: u32, shards: u16, io_bytes: u64) -> u64 {
         let spare = capacity_bytes.div_ceil(CHUNK_BYTES * SPARE_SHARE);
         let a_shard =
@@ -85,7 +82,6 @@ impl GpuSpace {
 
     /// The largest capacity of whole chunks whose [`GpuSpace::memory_bytes`] are at most
     /// `device_bytes` on each device; 0 when there is none. O(log capacity).
-    #[must_use]
     pub fn capacity_within(device_bytes: u64, devices: u32, shards: u16, io_bytes: u64) -> u64 {
         let fits = |chunks: u64| {
             GpuSpace::memory_bytes(chunks * CHUNK_BYTES, devices, shards, io_bytes) <= device_bytes
@@ -103,7 +99,6 @@ impl GpuSpace {
     }
 
     /// Chunks that no shard holds.
-    #[must_use]
     pub fn free_chunks(&self) -> usize {
         self.free.len()
     }
@@ -123,7 +118,6 @@ pub struct ShardSpace {
 
 impl ShardSpace {
     /// A part of `shared` that holds nothing.
-    #[must_use]
     pub fn new(shared: Arc<GpuSpace>) -> Rc<ShardSpace> {
         Rc::new(ShardSpace { shared, orders: RefCell::default() })
     }
@@ -206,7 +200,6 @@ impl ShardSpace {
     }
 
     /// Bytes free in the chunks that this shard has cut.
-    #[must_use]
     pub fn idle_bytes(&self) -> u64 {
         let orders = self.orders.borrow();
         let blocks = orders.iter().enumerate().map(|(order, free)| (free.len() as u64) << order);
@@ -224,7 +217,6 @@ pub struct GpuEntry {
 
 impl GpuEntry {
     /// Its size, whole blocks, bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -233,7 +225,6 @@ impl GpuEntry {
     ///
     /// # Panics
     /// When that is not all inside the entry: a bug of the caller.
-    #[must_use]
     pub fn range(&self, offset_bytes: u64, length_bytes: u64) -> Vec<Piece> {
         assert!(offset_bytes + length_bytes <= self.bytes, "a range stays inside its entry");
         let (mut skip, mut left) = (offset_bytes, length_bytes);

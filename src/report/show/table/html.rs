@@ -9,7 +9,6 @@ const CELL_UNBROKEN_MAX: usize = 36;
 
 impl Table {
     /// Element for a page: numbers to the right, the first cell of a row as its head.
-    #[must_use]
     pub fn html(&self) -> String {
         let columns = self.columns_on(Medium::Page);
         let mut html = "<div class=\"wide\"><table><tr>".to_owned();

@@ -90,7 +90,6 @@ pub fn fixed(decimals: usize) -> impl Fn(f64) -> String {
 }
 
 /// Text of a number to four significant digits, which is more than any run repeats.
-#[must_use]
 pub fn figure(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -110,13 +109,11 @@ pub(super) fn digits(value: f64, digits: i32) -> String {
 }
 
 /// Text of a share as a percentage with one decimal.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// Text of a ratio: `2.62×`.
-#[must_use]
 pub fn times(ratio: f64) -> String {
     format!("{ratio:.2}×")
 }
@@ -173,7 +170,6 @@ pub struct Table {
 
 impl Table {
     /// A table of these rows, to which columns are added.
-    #[must_use]
     pub fn of<R: Copy>(rows: impl IntoIterator<Item = R>) -> TableOf<R> {
         let rows: Vec<R> = rows.into_iter().collect();
         let marks = vec![Mark::Plain; rows.len()];

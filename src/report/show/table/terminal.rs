@@ -8,7 +8,6 @@ impl Table {
     /// Lines for a terminal, the head first, each indented by two: a column is as wide as its
     /// widest cell, or wider where it was given a width. Rows of tables with the same widths stand
     /// below each other.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![" ".to_owned(); self.marks.len() + 1];
         for column in self.columns_on(Medium::Terminal) {
@@ -27,7 +26,6 @@ impl Table {
     }
 
     /// The lines as a page.
-    #[must_use]
     pub fn page(&self) -> String {
         self.lines().iter().map(|line| format!("{line}\n")).collect()
     }

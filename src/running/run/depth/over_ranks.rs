@@ -98,7 +98,6 @@ pub struct Follow {
 impl Tuning {
     /// With the ranks of a group; the warm-up lasts from `began` to `window`, and this process has
     /// so many queues.
-    #[must_use]
     pub fn with_ranks(
         tuner: Tuner,
         group: Arc<Group>,
@@ -134,7 +133,6 @@ impl Tuning {
     }
 
     /// Result of the search, once it is over.
-    #[must_use]
     pub fn figures(&self) -> Option<&DepthFigures> {
         match self {
             Tuning::Alone(tuner) => tuner.figures(),
@@ -145,7 +143,6 @@ impl Tuning {
 
     /// When [`Tuning::next`] has something to say without an answer or a word; `MAX` when it has
     /// not.
-    #[must_use]
     pub fn due(&self) -> Nanos {
         match self {
             Tuning::Alone(tuner) => tuner.due(),

@@ -63,7 +63,6 @@ impl Tuner {
     /// For shards whose load begins at `began` and is measured from `window` on: depths up to
     /// `built`, but no deeper than there are buffers (`places` a queue, at least 1), and `standard`
     /// where nothing can be found out. `queues`: shards times drives.
-    #[must_use]
     pub fn new(
         [built, places, standard]: [u32; 3],
         queues: u32,
@@ -101,7 +100,6 @@ impl Tuner {
     }
 
     /// Result of the search, once it is over.
-    #[must_use]
     pub fn figures(&self) -> Option<&DepthFigures> {
         self.figures.as_ref()
     }
@@ -115,7 +113,6 @@ impl Tuner {
     }
 
     /// When [`Tuner::next`] has something to say without an answer; `MAX` when it is over.
-    #[must_use]
     pub fn due(&self) -> Nanos {
         match self.state {
             State::New => Nanos::ZERO,

@@ -91,7 +91,6 @@ impl fmt::Debug for Opened {
 impl Gds {
     /// Whether cuFile is installed beside a driver, without which it is not even loaded: a quick
     /// look, before anything is prepared for it.
-    #[must_use]
     pub fn is_installed() -> bool {
         super::driver::is_present() && super::cufile::is_present()
     }
