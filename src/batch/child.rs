@@ -45,7 +45,6 @@ pub fn end_with_parent() -> std::io::Result<()> {
     }
 }
 
-/// A job that runs.
 pub(super) struct Running<'a> {
     batch: &'a Batch,
     /// Its place in the batch.

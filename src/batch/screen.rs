@@ -75,7 +75,6 @@ impl Screen {
         }
     }
 
-    /// Shows where the batch is, if it is time to.
     pub(super) fn show(&mut self, line: impl FnOnce() -> String) {
         self.progress.show_if_due(line);
     }

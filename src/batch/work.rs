@@ -131,7 +131,6 @@ impl Batch {
     }
 }
 
-/// A batch that runs.
 struct Work<'a> {
     batch: &'a Batch,
     /// Makes the table's lines.

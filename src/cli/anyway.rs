@@ -58,7 +58,6 @@ fn meant_by_a_sequence(results: Option<&str>) -> RunArgs {
     RunArgs { options: Options { output, ranks, ..Options::default() }, ..RunArgs::default() }
 }
 
-/// The value that was given last for a flag.
 fn value_of<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
     words.iter().enumerate().rev().find_map(|(at, word)| match word.split_once('=') {
         Some((name, value)) => (name == flag).then_some(value),

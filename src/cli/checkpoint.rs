@@ -222,7 +222,6 @@ const SIZE_GIB_MAX: f64 = 1_073_741_824.0;
 /// Most parameters of a model: 10^15.
 const PARAMETERS_MAX: f64 = 1e15;
 
-/// The value that was read from a text, where it is within these bounds.
 pub(super) fn within(
     text: &str,
     read: Option<f64>,

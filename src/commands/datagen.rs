@@ -53,7 +53,6 @@ struct AnalysisResult {
     format: &'static str,
     format_version: u32,
     ringfall_version: &'static str,
-    /// Paths that were analyzed.
     source: Vec<String>,
     elapsed_s: f64,
     #[serde(flatten)]

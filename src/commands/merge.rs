@@ -91,7 +91,6 @@ fn ended_early(inputs: &[ResultFile]) -> String {
 /// Sentence about percentiles that every merged result's page carries.
 const EXACT: &str = " Percentiles of the merged one are exact: from merged histograms.\n\n";
 
-/// Several results as one.
 pub(super) struct Merged {
     /// All of them together.
     pub document: Document,

@@ -104,7 +104,6 @@ fn is_bounded(plan: &Plan) -> bool {
         && plan.workload_config().population_estimate().bytes == 0
 }
 
-/// Content of the file that `--config` names.
 pub(crate) fn file_of(args: &RunArgs) -> Result<Option<ConfigFile>, InputError> {
     args.config.as_deref().map(ConfigFile::read).transpose()
 }

@@ -45,9 +45,7 @@ struct Part {
     /// The setting, as the user knows it.
     name: String,
     bytes: u64,
-    /// Purpose of the memory.
     what: String,
-    /// Advice to the user.
     remedy: String,
 }
 

@@ -59,7 +59,6 @@ pub trait Kind {
     }
 }
 
-/// A number within bounds, as a schema has it.
 fn number_schema(name: &str, low: impl Serialize, high: impl Serialize) -> Value {
     json!({ "type": name, "minimum": low, "maximum": high })
 }

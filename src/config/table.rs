@@ -112,7 +112,6 @@ impl Setting {
         }
     }
 
-    /// Its flag of `run`.
     pub(super) fn to_arg(&self) -> Arg {
         let arg = self.arg_told_by(self.paragraphs()).help_heading(self.section);
         match FIRST_PAGE.iter().find(|(key, _)| *key == self.key) {

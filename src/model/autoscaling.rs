@@ -353,7 +353,6 @@ fn stopped<'a>(conclusion: &'a Conclusion, entry: &Entry) -> Option<&'a Conclusi
     Some(conclusion).filter(|_| entry.act == Act::Stop)
 }
 
-/// The peak of a search for capacity.
 fn capacity(conclusion: &Conclusion) -> Option<&CapacityAnswer> {
     match &conclusion.answer {
         Answer::Capacity(answer) => answer.as_ref(),

@@ -497,7 +497,6 @@ fn go(from: OwnedFd, path: &Path, makes: bool, links: &mut Links) -> io::Result<
     Ok(fd)
 }
 
-/// Goes where a link leads.
 fn follow(at: &OwnedFd, name: &OsStr, link: &Stat, links: &mut Links) -> io::Result<OwnedFd> {
     *links = match links {
         Links::Refused => return Err(Stranger::Link.into()),

@@ -13,13 +13,11 @@ pub(super) const IDENTIFY_BYTES: usize = 4096;
 const OF_NAMESPACE: u32 = 0;
 const OF_CONTROLLER: u32 = 1;
 
-/// Identifies an open namespace and its controller.
 pub(super) fn identify(file: &File, namespace: u32) -> Result<Identity, PassthroughFault> {
     let of_namespace = Question::identify(OF_NAMESPACE, namespace).ask(file)?;
     Ok(Identity::parse(&of_namespace, &identify_controller(file)?))
 }
 
-/// Identifies the controller of an open namespace.
 pub(super) fn identify_controller(file: &File) -> Result<[u8; IDENTIFY_BYTES], PassthroughFault> {
     // No namespace is named where the controller is asked for.
     Question::identify(OF_CONTROLLER, 0).ask(file)

@@ -15,7 +15,6 @@ use crate::ring::{IoRequest, SlotToken, Slots};
 /// When an I/O ends, and, at the same time, its number in the order submitted.
 type At = (Nanos, u64);
 
-/// A completion to come.
 struct Due {
     at: At,
     shard: usize,

@@ -9,7 +9,6 @@ use crate::placement::Extent;
 const PLACE_BITS: u32 = 24;
 /// Most ways to entries that a shard has open at a time. All addresses are the first drive's.
 const WAYS_MAX: usize = u16::MAX as usize;
-/// Way that leads to no entry.
 const NOWHERE: u64 = WAYS_MAX as u64;
 
 /// A way to an entry, open for one transfer.

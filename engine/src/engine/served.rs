@@ -54,7 +54,6 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds those of another shard.
     pub(super) fn add(&mut self, shard: Statistics) {
         self.metrics.merge(&shard.metrics);
         for (sum, one) in self.tiers.iter_mut().zip(shard.tiers) {
@@ -159,7 +158,6 @@ impl Served {
         }
     }
 
-    /// Figures of this shard.
     pub(super) fn statistics(&self) -> Statistics {
         let shard = &self.shard;
         Statistics {

@@ -83,7 +83,6 @@ fn feed_workers<'a>(
     }
 }
 
-/// One thread of a load.
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     queue: Receiver<Tile<'a>>,

@@ -83,7 +83,6 @@ impl<'a> Shared<'a> {
         self.stop.load(Ordering::Relaxed) || self.gives_up.load(Ordering::Relaxed)
     }
 
-    /// A buffer for each worker.
     pub(super) fn buffers(&self) -> Result<ChunkPool, SetupError> {
         let bytes = self.load.largest_bytes.next_multiple_of(BLOCK_BYTES);
         ChunkPool::new(bytes as usize, self.load.workers.count() as u32)

@@ -137,7 +137,6 @@ impl FileOutcome {
         }
     }
 
-    /// Counts a step that went well.
     pub(super) fn count_step(&mut self, kind: StepKind, latency_ns: u64) {
         self.steps[kind as usize].record(latency_ns);
     }

@@ -193,7 +193,6 @@ struct Worker<'a> {
     figures: VramFigures,
 }
 
-/// Something that has ended on a lane.
 enum Ended {
     Io(u32, i32),
     Job(u32, Result<WorkDone, GpuFault>),
@@ -290,7 +289,6 @@ impl<'a> Worker<'a> {
         Piece { offset_bytes: self.first_byte + u64::from(lane) * length_bytes, length_bytes }
     }
 
-    /// Begins what a lane does next.
     fn begin(&mut self, lane: u32) -> Result<(), LoadError> {
         self.drawn += 1;
         let ios = self.plan.range_bytes / u64::from(self.plan.io_bytes);

@@ -311,7 +311,6 @@ fn zero_ended(memory: &mut Vec<u8>, path: &str) -> *const c_char {
     memory.as_ptr().cast()
 }
 
-/// Whether the kernel has all operations.
 fn check_operations(setup: &RingSetup) -> Result<(), SetupError> {
     let mut probe = Probe::new();
     let failed = |error: std::io::Error| setup_failure(error.raw_os_error().unwrap_or(0));

@@ -50,7 +50,6 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// First kernel that has io_uring.
 const IO_URING_SINCE: (u32, u32) = (5, 1);
 
 /// The error for a failed `io_uring_setup`. A container's seccomp filter may answer like a kernel

@@ -32,7 +32,6 @@ enum State<B> {
     Done(Completion),
 }
 
-/// Receiver of a completion.
 enum Waiter<B> {
     Nobody,
     Task(Waker),
@@ -414,7 +413,6 @@ mod tests {
         slots.complete(token, 0, at(3));
     }
 
-    /// A waker that counts.
     #[derive(Default)]
     struct Woken(std::sync::atomic::AtomicU32);
 

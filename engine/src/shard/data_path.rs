@@ -63,9 +63,7 @@ pub(super) struct DataPathConfig {
     pub(super) gpu_direct: Option<Rc<DirectLane>>,
     /// Buffers and queue places of each drive, at least one.
     pub(super) tickets: Box<[Rc<Tickets>]>,
-    /// The shard's clock.
     pub(super) clock: Clock,
-    /// The shard's measuring.
     pub(super) measure: Rc<Measure>,
     /// Share of the data read that is checked.
     pub(super) verify: VerifyMode,
@@ -226,7 +224,6 @@ pub(super) struct Transfer<'a> {
 }
 
 impl DataPath {
-    /// Joins the parts.
     pub(super) fn new(config: DataPathConfig) -> DataPath {
         let drives = (0..config.tickets.len()).map(|index| DriveState::new(DriveId::at(index)));
         DataPath {

@@ -189,7 +189,6 @@ impl DataPath {
         }
     }
 
-    /// Counts a failure.
     pub(super) fn failed(&self, request: IoRequest, error: &IoError, now: Nanos) {
         self.config.measure.error(error, now);
         let (drive, _) = DriveId::of_byte(request.offset_bytes);

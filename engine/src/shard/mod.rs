@@ -100,7 +100,6 @@ impl EngineShared {
         unlocked.into_iter().collect()
     }
 
-    /// Where a step of growth is taken.
     pub(crate) fn ground(&self, growth: &Growth) -> &Ground {
         match growth.tier {
             Tier::Gpu => &Ground::Whole,

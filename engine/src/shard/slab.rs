@@ -47,7 +47,6 @@ impl<T> Slab<T> {
         self.places.into_iter().filter_map(|(_, value)| value)
     }
 
-    /// Number of values.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -32,7 +32,6 @@ macro_rules! with_target {
 }
 pub(super) use with_target;
 
-/// Parses a path or URL.
 fn place(typed: &Path) -> Result<Place> {
     Ok(match typed.to_str() {
         // A path may be any bytes, a URL may not.

@@ -17,7 +17,6 @@ const CAPACITY: &str = "storage_capacity_bytes";
 const COMPUTED: &str = "computed";
 const DEPTH: &str = "queue_depth";
 
-/// Inputs of a merge.
 pub(super) enum Expanded {
     /// Results of runs, or of ranks of one launch.
     Results(Vec<PathBuf>),

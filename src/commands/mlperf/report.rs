@@ -34,7 +34,6 @@ pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Ex
     written.map(|()| exit)
 }
 
-/// View of a run and, if there is one, of its baseline.
 pub(super) fn shown<'a>(
     run: &'a Path,
     added: &'a Added,

@@ -67,7 +67,6 @@ impl Team {
         self.group.as_ref().map_or(0, |group| group.rank())
     }
 
-    /// Number of ranks.
     pub(super) fn size(&self) -> u32 {
         self.group.as_ref().map_or(1, |group| group.size())
     }
@@ -123,7 +122,6 @@ impl Team {
         self.group.as_ref()?.failure()
     }
 
-    /// Ends early, and tells the others.
     pub(super) fn end_early(&self) {
         if let Some(group) = &self.group {
             group.fail("its sequence was interrupted");

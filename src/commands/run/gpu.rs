@@ -21,7 +21,6 @@ const TRIED_BYTES: u64 = 64 << 20;
 /// Longest trial of GPUDirect Storage: opening its driver takes seconds on machines with many GPUs.
 const DIRECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// GPU tier that was opened for a run.
 #[derive(Default)]
 pub(super) struct OpenGpu {
     /// Its memory; none where there is no tier, or where entries have no bytes.
@@ -166,7 +165,6 @@ fn landing_bytes(plan: &Plan) -> u64 {
     GpuSpace::landing_bytes(io_bytes) + drives * u64::from(buffers) * io_bytes
 }
 
-/// Memory to take on each device.
 fn device_bytes(plan: &Plan) -> u64 {
     GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, landing_bytes(plan))
 }

@@ -89,7 +89,6 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
     (result, outcome.cleanup)
 }
 
-/// The GPUs that the run used.
 fn gpus_of(teller: &Teller<'_>) -> Option<String> {
     let gpu = teller.gpu.as_ref().filter(|gpu| gpu.backing.is_some_and(GpuBacking::is_gpu))?;
     let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();

@@ -105,7 +105,6 @@ pub(super) fn as_its_files_open(layout: TierLayout, plan: &Plan) -> TierLayout {
     }
 }
 
-/// Where the data goes.
 fn store(plan: &Plan) -> StoreRequest {
     StoreRequest {
         places: plan.cache_dirs.clone(),

@@ -38,7 +38,6 @@ use crate::prometheus::Watch;
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
 
-/// Counters at an edge of the window.
 pub(super) struct Edge {
     pub(super) at: Nanos,
     /// Counts of all disks together.
@@ -89,7 +88,6 @@ pub(super) struct Teller<'a> {
     series: Vec<(Nanos, BlockCounters)>,
     /// Begin of the window, once it is there.
     before: Option<Edge>,
-    /// End of the window.
     pub(super) after: Option<Edge>,
     /// Whether the kernel counts this run's I/O: what it does not count is unknown, and not 0.
     is_counted: bool,
@@ -211,7 +209,6 @@ impl<'a> Teller<'a> {
         BlockDelta::of_links(&self.machine.device_chain, &before.chain, &after.chain)
     }
 
-    /// The counters of all disks together.
     fn counters(&self) -> Option<BlockCounters> {
         if !self.is_counted {
             return None;

@@ -249,7 +249,6 @@ fn merge_all(
     Ok(Some(merged))
 }
 
-/// Writes it to where all ranks' results go.
 pub(super) fn write_merged(merged: &Merged, outputs: &MergedOutputs) -> Result<()> {
     let (what, json) = ("the merged result", sorted(&merged.document)?);
     write_form(Some(&outputs.output), what, |path| write_json(&json, path))?;

@@ -79,7 +79,6 @@ struct Complete {
     together: Vec<ResultFile>,
 }
 
-/// State shared by all trials.
 struct Trials<'a> {
     plan: &'a Plan,
     command_line: &'a [String],

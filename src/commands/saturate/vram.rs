@@ -198,7 +198,6 @@ fn measure(
     Ok(())
 }
 
-/// The limits as text, 80 columns.
 fn table(limits: &VramLimits) -> String {
     let mut page = String::new();
     let what = match limits.is_gpu {

@@ -98,7 +98,6 @@ pub(super) fn read_metadata(path: &Path, file: PathBuf) -> Result<Metadata, Stri
     })
 }
 
-/// The texts of a list, and of lists in it.
 fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::Array(all) => all.iter().flat_map(texts).collect(),

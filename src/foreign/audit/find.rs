@@ -148,7 +148,6 @@ impl Finder {
         }
     }
 
-    /// Reads a run.
     fn leaf(&mut self, path: &Path, mut files: Files) -> Leaf {
         let mut leaf = Leaf {
             path: self.shown(path),
@@ -245,7 +244,6 @@ impl Finder {
         }
     }
 
-    /// Finds the files in a directory that are no results.
     fn beside(&mut self, directory: &Path) -> Beside {
         let mut beside = Beside::default();
         // A directory that can't be listed was named when the tree was walked.

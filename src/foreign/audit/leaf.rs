@@ -58,7 +58,6 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The ranks of all trials, with their trial.
     pub(super) fn ranks(&self) -> impl Iterator<Item = (u32, &Rank)> {
         self.trials.iter().flat_map(|(trial, files)| files.ranks.values().map(|r| (*trial, r)))
     }

@@ -20,7 +20,6 @@ const TIME_MIN_S: f64 = 0.001;
 /// Figures that can't be which are named, of each file.
 const ODD_MAX: usize = 20;
 
-/// A figure and the key that it has in its file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figure {
     pub(super) key: &'static str,
@@ -57,7 +56,6 @@ pub(super) struct Counted {
     pub(super) kernel: [Figure; 2],
 }
 
-/// The figures of one rank file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rank {
     pub(super) file: PathBuf,

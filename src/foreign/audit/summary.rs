@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::json::{number, read};
 
-/// Published figures of one option, as the summary has them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PublishedOption(Value);
 

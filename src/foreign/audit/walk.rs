@@ -30,7 +30,6 @@ pub(super) struct Tree {
     pub(super) passed_over: BTreeMap<String, (PathBuf, u64)>,
 }
 
-/// Kind of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     /// The harness's summary of a run.
@@ -49,7 +48,6 @@ pub(super) enum Name {
     Unknown,
 }
 
-/// Classifies a file by its name.
 pub(super) fn name_of(path: &Path) -> Name {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let is_summary = name == "summary.json"

@@ -203,7 +203,6 @@ pub(super) fn moved_bytes(engine: &Metrics) -> [u64; 2] {
     std::array::from_fn(|direction| tiers.iter().map(|tier| tier[direction]).sum())
 }
 
-/// Sum over the tiers.
 pub(super) fn of_tiers(engine: &Metrics, pick: fn(&TierMetrics) -> u64) -> u64 {
     engine.tiers.iter().map(pick).sum()
 }

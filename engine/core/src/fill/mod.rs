@@ -32,7 +32,6 @@ use xoshiro::NameHash;
 
 const BLOCK_LENGTH: usize = BLOCK_BYTES as usize;
 
-/// A block's bytes.
 type Block = [u8; BLOCK_LENGTH];
 
 /// Blocks of an entry are numbered below this (2^61: 8 EiB of blocks), so that `8 b + l` fits.

@@ -43,7 +43,6 @@ pub struct SpaceFigures {
     pub free_segments: u64,
 }
 
-/// A free extent.
 struct Node {
     extent: Extent,
     links: Neighbours,

@@ -49,13 +49,11 @@ impl SegmentSet {
         self.count -= 1;
     }
 
-    /// The lowest member.
     pub(super) fn first(&self) -> Option<u64> {
         let top = self.levels[LEVELS - 1].iter().position(|&word| word != 0)?;
         Some(self.descend(top, |word| word.trailing_zeros() as usize))
     }
 
-    /// The highest member.
     pub(super) fn last(&self) -> Option<u64> {
         let top = self.levels[LEVELS - 1].iter().rposition(|&word| word != 0)?;
         Some(self.descend(top, |word| BITS - 1 - word.leading_zeros() as usize))

@@ -57,7 +57,6 @@ enum Message {
 /// Answers a step of growth: bytes had, or why there are none.
 pub(super) type Supply = Box<dyn FnMut(Growth) -> Result<u64, String>>;
 
-/// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     In(Tier),
@@ -90,7 +89,6 @@ fn gate_index(gate: Gate) -> usize {
 /// Space that the tiers have at first.
 #[derive(Clone, Copy)]
 pub(super) struct Grown {
-    /// Space of the CPU tier, bytes.
     pub(super) cpu_bytes: u64,
     /// Space of storage on one drive, blocks; rounded down to whole segments.
     pub(super) storage_blocks: u64,

@@ -2,7 +2,6 @@
 
 use crate::key::{TIER_COUNT, Tier};
 
-/// Tiers above storage.
 pub(super) const UPPER_COUNT: usize = TIER_COUNT - 1;
 
 /// Budgets and watermarks of an engine.

@@ -49,7 +49,6 @@ pub(super) fn interrupted(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
-/// Requests that ended with a failed step.
 pub(super) fn requests_failed(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let what = ("request", "ended in the window with a failed step");
     counted(leaf, group, Kind::RequestsFailed, what, |rank| rank.requests_failed)

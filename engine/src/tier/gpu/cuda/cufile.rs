@@ -18,7 +18,6 @@ use libloading::Library;
 /// Names under which the library is looked for: as a toolkit installs it, and as it calls itself.
 const NAMES: [&str; 3] = ["libcufile.so", "libcufile.so.0", "libcufile.so.1"];
 
-/// Handle of cuFile.
 pub(super) type Handle = *mut c_void;
 
 /// Return value of cuFile's functions: its own code, 0 for success, and the CUDA driver's.
@@ -75,7 +74,6 @@ pub(super) struct Transfer {
     pub(super) cookie: usize,
 }
 
-/// Result of a transfer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Event {

@@ -175,7 +175,6 @@ impl Driver {
         self.version().ok().map(dotted)
     }
 
-    /// The name of an error, with its number.
     pub(super) fn name(&self, code: Code) -> String {
         let mut text: *const c_char = std::ptr::null();
         // SAFETY: writes a pointer to a constant, or leaves it, when it does not know the code.

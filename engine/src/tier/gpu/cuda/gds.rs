@@ -56,7 +56,6 @@ const BATCH_MODE: i32 = 1;
 /// The kernel module by which cuFile reaches drives, where the kernel's own way is not used.
 const MODULE: &str = "/proc/driver/nvidia-fs/version";
 
-/// A registered data file.
 struct File {
     descriptor: OwnedFd,
     handle: Handle,

@@ -31,7 +31,6 @@ const KERNELS: &str = concat!(include_str!("content.ptx"), "\0");
 /// `CU_MEMHOSTREGISTER_PORTABLE`: page-locked for all devices.
 const PORTABLE: u32 = 1;
 
-/// One device, with what the process holds of it.
 struct Device {
     driver: Arc<Driver>,
     number: c_int,

@@ -13,7 +13,6 @@ use crate::units::gib;
 /// Names under which the library is looked for: a driver installs the second, the first is of
 /// development packages.
 const NAMES: [&str; 2] = ["libnvidia-ml.so", "libnvidia-ml.so.1"];
-/// Processes that are asked for at most.
 const PROCESSES_MAX: usize = 256;
 /// `NVML_VALUE_NOT_AVAILABLE`.
 const UNKNOWN: u64 = u64::MAX;
@@ -81,7 +80,6 @@ impl Nvml {
         (unsafe { start() } == 0).then_some(nvml)
     }
 
-    /// The GPU at this address on the bus.
     fn device(&self, address: &CStr) -> Option<Handle> {
         let mut device: Handle = std::ptr::null_mut();
         // SAFETY: reads a text that ends in a zero, and writes a handle, which is nobody's to give
@@ -90,7 +88,6 @@ impl Nvml {
         (code == 0).then_some(device)
     }
 
-    /// Memory in use on the GPU at this address.
     pub(super) fn in_use(&self, address: &CStr) -> Option<DriverUse> {
         let device = self.device(address)?;
         let mut memory = Memory::default();

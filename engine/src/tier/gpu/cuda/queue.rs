@@ -52,7 +52,6 @@ struct Part {
     ended: Handle,
 }
 
-/// One stream with its parts, in order.
 struct Stream {
     device: Arc<Device>,
     handle: Handle,
