@@ -58,25 +58,6 @@ fn a_line_break_in_a_models_name_became_keys_of_the_fio_job() {
 }
 
 #[test]
-fn a_name_that_begins_like_a_formula_was_one_in_csv() {
-    let scratch = Scratch::new("csv-formula");
-    for model in ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "a;=1", "\"=1"]
-    {
-        result_of_model(&scratch, model);
-        let table = report(&scratch, "x.csv");
-        let mut rows = csv::ReaderBuilder::new().has_headers(true).from_reader(table.as_bytes());
-        let model_at = rows.headers().unwrap().iter().position(|name| name == "Model").unwrap();
-        let row = rows.records().next().unwrap().unwrap();
-        assert_eq!(row.get(model_at).unwrap().replace('\'', ""), model.replace('\'', ""));
-        let cells = row.iter().flat_map(|cell| cell.split([';', '\t', '\r', '\n']));
-        for cell in cells.filter(|cell| cell.parse::<f64>().is_err()) {
-            let begins = cell.trim_start().trim_start_matches('"');
-            assert!(!begins.starts_with(['=', '+', '-', '@']), "{model:?}: {cell:?}");
-        }
-    }
-}
-
-#[test]
 fn log_lines_to_a_pipe_had_colour_codes() {
     let scratch = Scratch::new("log-colour");
     let ended = scratch.run(&["--log-level", "trace", "--max-requests", "4", "--quiet"]);
@@ -274,20 +255,6 @@ fn a_full_standard_error_costs_no_results() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let status = command.arg("bogus").stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(2));
-}
-
-/// "standard output: standard output: No space left on device".
-#[test]
-fn a_full_standard_output_is_named_once() {
-    let scratch = Scratch::new("full-stdout");
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command =
-        scratch.run_command(&["--json", "--quiet", "--max-requests", "2", "--duration", "60"]);
-    let ended = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-    let ended = ended.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(1));
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(told.contains("error: standard output: No space left"), "{told}");
 }
 
 /// `ringfall run 2>&1 | head` was a panic at the first log line after `head` had left.

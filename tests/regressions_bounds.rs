@@ -185,21 +185,6 @@ fn a_compressed_trace_of_nothing_ends() {
 }
 
 #[test]
-fn preparation_without_end_is_refused_before_it_begins() {
-    let scratch = Scratch::new("bounds-prepare");
-    let many = ["--enable-rag", "--rag-num-docs", "1000000", "--storage-capacity-gb", "0.25"];
-    let words = ["--rag-num-docs 1000000", "256.0 MiB", "evicted", "workload.rag.max_documents"];
-    assert_fails(&scratch.run(&many), 2, &words);
-    let ramp = ["--warmup", "86400", "--max-requests", "1", "--arrival", "open"];
-    assert_fails(
-        &scratch.run(&ramp),
-        2,
-        &["--max-requests 1", "--warmup 86400", "lower the warm-up"],
-    );
-    assert!(!scratch.store().exists());
-}
-
-#[test]
 fn named_pipes_without_another_side_are_refused_and_with_one_are_read() {
     let scratch = Scratch::new("bounds-pipe");
     let lonely = pipe(&scratch, "lonely").display().to_string();

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Action, tcflow};
 
 use crate::support::terminal::Terminal;
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, spawn, text, wait_until};
+use crate::support::{Scratch, assert_fails, data_bytes, finish, spawn, text, wait_until};
 
 /// A terminal whose output was stopped (Ctrl-S).
 fn stopped_terminal() -> Terminal {
@@ -154,15 +154,4 @@ fn a_configuration_in_a_pipe_is_read_once_though_it_is_wrong() {
     writer.join().unwrap();
     assert_fails(&ended, 2, &["no_such_key"]);
     assert!(!text(&ended).contains("waiting for the writer of"), "{}", text(&ended));
-}
-
-/// `1e9 GiB is out of bounds`, and then `give at least 1 MiB`.
-#[test]
-fn a_size_that_is_too_large_was_told_to_be_too_small() {
-    let scratch = Scratch::new("two-sentences");
-    let mut command = scratch.run_command(&["--precondition", "--precondition-size-gb", "1e9"]);
-    command.stdout(Stdio::piped());
-    let ended = output(command);
-    assert_fails(&ended, 2, &["--precondition-size-gb", "out of bounds"]);
-    assert!(!text(&ended).contains("at least 1 MiB"), "{}", text(&ended));
 }

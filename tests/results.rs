@@ -143,14 +143,6 @@ fn a_failed_health_is_a_status_only_when_asked() {
     assert_eq!(asked.status.code(), Some(1), "{}", text(&asked));
 }
 
-#[test]
-fn the_schema_is_printed_as_it_is_published() {
-    let scratch = Scratch::new("schema");
-    let printed = ringfall(&scratch, &["schema"]);
-    let published = include_str!("../config/results.schema.json");
-    assert!(printed.stdout == published.as_bytes(), "config/results.schema.json is old");
-}
-
 /// Each named property of a schema and of what is in it, with the place where it stands.
 fn properties<'a>(schema: &'a Value, place: &str, into: &mut Vec<(String, &'a Value)>) {
     match schema {

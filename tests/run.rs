@@ -109,25 +109,6 @@ fn a_run_with_a_cpu_tier_demotes_and_reads_back_from_both() {
 }
 
 #[test]
-fn fixed_requests_are_the_same_at_one_two_and_four_shards() {
-    let counts: Vec<Vec<u64>> = ["1", "2", "4"]
-        .iter()
-        .map(|shards| {
-            let scratch = Scratch::new("shards");
-            let more = ["--max-requests", "30", "--shards", shards, "--duration", "60"];
-            let output = scratch.run(&more);
-            assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-            let json = scratch.json();
-            let keys =
-                ["/requests_completed", "/total_tokens_generated", "/ringfall/source/arrived"];
-            keys.iter().map(|key| number(&json, key) as u64).collect()
-        })
-        .collect();
-    assert_eq!(counts[0][0], 30);
-    assert!(counts.iter().all(|other| *other == counts[0]), "{counts:?}");
-}
-
-#[test]
 fn decode_only_reads_what_was_populated_and_nothing_of_that_counts() {
     let scratch = Scratch::new("decode");
     let output =

@@ -12,15 +12,6 @@ use crate::support::{
 };
 
 #[test]
-fn system_directories_are_refused() {
-    let scratch = Scratch::new("system");
-    for directory in ["/", "/etc", "/usr/x", "/proc", "/sys", "/dev", "/boot", "/tmp/../etc"] {
-        let output = scratch.run(&["--cache-dir", directory]);
-        assert_fails(&output, 1, &["belongs to the system", "--cache-dir"]);
-    }
-}
-
-#[test]
 fn a_directory_in_use_is_refused_and_the_other_run_is_not_disturbed() {
     let scratch = Scratch::new("in-use");
     let first = scratch.start(&["--duration", "4"]);

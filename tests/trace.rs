@@ -108,18 +108,6 @@ fn a_part_of_mooncake_s_trace_is_counted_as_a_list_counts_it() {
     assert_eq!(found["sessions"], Value::Null);
 }
 
-#[test]
-fn a_page_of_mooncake_s_trace_fits_on_a_screen() {
-    let shown = info(Path::new(DATA), &["mooncake_part.jsonl"]);
-    let page = text(&shown);
-    assert_eq!(shown.status.code(), Some(0), "{page}");
-    assert!(page.lines().count() <= 25, "{page}");
-    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-    for part in ["(mooncake, 512 tokens a block)", "llama3.1-8b", "hit rate", "###"] {
-        assert!(page.contains(part), "{part}: {page}");
-    }
-}
-
 /// Hits of the six requests by hand: 0, 32, 0 (the same blocks in another order), 64, 16, 40.
 #[test]
 fn a_qwen_trace_has_chained_blocks_and_conversations() {
@@ -275,61 +263,6 @@ fn a_reading_that_goes_on_is_interrupted() {
     let ended = finish(child);
     assert_fails(&ended, 130, &["interrupted: nothing was written"]);
     drop(writer);
-}
-
-/// Tokens found beyond DRAM, requests that read from the SSD, blocks read from it and written to
-/// it, and pairs of a token found there and one before it, by two tiers that are lists.
-fn by_two_lists(prompts: &[Prompt], dram_blocks: usize, ssd_blocks: usize) -> [u64; 5] {
-    let (mut dram, mut ssd) = (Vec::<u64>::new(), Vec::<u64>::new());
-    let [mut tokens_found, mut requests, mut read, mut written, mut pairs] = [0; 5];
-    for (ids, tokens) in prompts {
-        let alone = ids.iter().take_while(|id| dram.contains(id)).count();
-        let is_found = |id: &&u64| dram.contains(id) || ssd.contains(id);
-        let found: Vec<&u64> = ids.iter().take_while(is_found).collect();
-        let tokens_of = |blocks: usize| (blocks as u64 * 512).min(*tokens);
-        tokens_found += tokens_of(found.len()) - tokens_of(alone);
-        pairs += (tokens_of(alone)..tokens_of(found.len())).sum::<u64>();
-        requests += u64::from(found.len() > alone);
-        read += found.iter().filter(|id| !dram.contains(id)).count() as u64;
-        for id in ids.iter().rev() {
-            dram.retain(|other| other != id);
-            ssd.retain(|other| other != id);
-            dram.insert(0, *id);
-            if dram.len() > dram_blocks {
-                ssd.insert(0, dram.pop().unwrap());
-                ssd.truncate(ssd_blocks);
-                written += 1;
-            }
-        }
-    }
-    [tokens_found, requests, read, written, pairs]
-}
-
-#[test]
-fn a_plan_moves_what_two_lists_move() {
-    let prompts = mooncake();
-    let sizes = ["--dram-size", "32,4GiB", "--ssd-size", "8,128"];
-    let speeds = ["--read-gib-per-s", "8", "--prefill-tokens-per-s", "h100"];
-    let all = [&sizes[..], &speeds[..], &["mooncake_part.jsonl"]].concat();
-    let found = planned(Path::new(DATA), &all);
-    let points = found["points"].as_array().unwrap();
-    // 64 MiB a block.
-    let pairs = [(64, 128), (64, 2_048), (512, 128), (512, 2_048)];
-    assert_eq!(points.len(), pairs.len());
-    for (point, (dram, ssd)) in points.iter().zip(pairs) {
-        let keys = ["ssd_tokens", "ssd_requests", "read_bytes", "written_bytes"];
-        let counts = keys.map(|key| point[key].as_u64().unwrap());
-        let [tokens, requests, read, written, pairs] = by_two_lists(&prompts, dram, ssd);
-        assert_eq!(counts, [tokens, requests, read << 26, written << 26], "{point}");
-        assert_eq!(point["dram_tokens"], by_list(&prompts, dram));
-        // Each pair takes 4 operations in 32 layers of 4,096 dimensions, each token 2 × 8.03 × 10⁹.
-        let attention = pairs as f64 * 4.0 * 32.0 * 4_096.0 / (2.0 * 8.03e9);
-        let compute_s = (tokens as f64 + attention) / 30_791.0;
-        let saved_s = compute_s - read as f64 / 128.0 - requests as f64 * 80e-6;
-        let told = point["saved_gpu_s"].as_f64().unwrap();
-        assert!((told - saved_s).abs() <= 1e-3 * saved_s.abs(), "{told} for {saved_s}");
-    }
-    assert_eq!(found["crossover"]["from_tokens"], 5, "80 µs, 15.3 and 32.5 µs a token");
 }
 
 #[test]

@@ -1,6 +1,4 @@
-//! Good files, bad files, and noise, for every reader.
-
-use proptest::prelude::*;
+//! Good files and bad files for every reader; `tests/fuzz` has the noise.
 
 use super::tokenizer::estimate;
 use super::*;
@@ -593,44 +591,6 @@ fn sessions_of_another_cycle_are_other_sessions() {
         std::iter::from_fn(|| stream.next_request().unwrap()).map(|r| r.user).collect();
     assert_eq!(users.len(), 6);
     assert!(users[0] == users[2] && users[0] != users[1] && users[0] != users[3]);
-}
-
-proptest! {
-    #[test]
-    fn noise_makes_no_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
-        let _ = burst(&bytes);
-        let _ = mooncake(&bytes);
-        let _ = read_sharegpt(&bytes[..], &limits(3));
-        let _ = read_validation(&bytes[..]);
-        let text = String::from_utf8_lossy(&bytes);
-        for format in [TraceFormat::Qwen, TraceFormat::Sessions, TraceFormat::Copilot] {
-            let _ = named(format, &text);
-        }
-        let _ = TraceFormat::Azure.rows(std::io::Cursor::new(text.to_string())).map(all_of);
-    }
-
-    #[test]
-    fn nearly_right_files_make_no_reader_panic(
-        text in concat!(
-            r#"(Timestamp,Session ID,Request tokens,Response tokens\n)?"#,
-            r#"([0-9a-z,."\n-]{0,40}\n){0,9}"#,
-        ),
-        json in concat!(
-            r#"\[?(\{"(timestamp|input_length|requests|conversations|cache_hit|from)": ?"#,
-            r#"[0-9a-z\[\]"{},:.-]{0,30}\}[\n,]?){0,6}\]?"#,
-        ),
-    ) {
-        for text in [text, json] {
-            let _ = burst(text.as_bytes());
-            let _ = mooncake(text.as_bytes());
-            let _ = read_sharegpt(text.as_bytes(), &limits(0));
-            let _ = read_validation(text.as_bytes());
-            for format in [TraceFormat::Qwen, TraceFormat::Sessions, TraceFormat::Copilot] {
-                let _ = named(format, &text);
-            }
-            let _ = TraceFormat::Azure.rows(std::io::Cursor::new(text.to_string())).map(all_of);
-        }
-    }
 }
 
 #[test]
