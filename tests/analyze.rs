@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, ended_well, text};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -114,8 +114,7 @@ fn directories_of_results_are_matched_and_their_trials_averaged() {
             std::fs::write(directory.join(format!("{name}.json")), document.to_string()).unwrap();
         }
     }
-    let output = analyze(&fast, &slow, &["--json", "--by", "model"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(analyze(&fast, &slow, &["--json", "--by", "model"]));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["matched_configurations"], 1);
     assert_eq!(json["fast"]["left_out"][0]["why"], "the run was interrupted");
@@ -183,8 +182,7 @@ fn a_directory_becomes_one_sheet_that_analyze_reads_again() {
         command.output().unwrap()
     };
     for output in ["all.csv", "all.xlsx"] {
-        let told = report(output);
-        assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+        let told = ended_well(report(output));
         let told = String::from_utf8(told.stderr).unwrap();
         assert!(told.contains("left out") && told.contains("limits.json"), "{told}");
     }

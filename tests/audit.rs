@@ -8,7 +8,7 @@ use ringfall_foreign::audit::{Audit, AuditSettings, Finding, Kind, Level, Value 
 use serde_json::{Value, json};
 
 use crate::audit_published::{leaf_of, rank_json, rows};
-use crate::support::{Scratch, assert_fails, assert_valid_as, output, text};
+use crate::support::{Scratch, assert_fails, assert_valid_as, ended_well, output, text};
 
 /// A run in the published layout whose ranks are copies of one rank file.
 struct Tree {
@@ -359,8 +359,7 @@ fn nothing_readable_is_an_input_error_and_findings_fail_only_when_asked_to() {
     .unwrap();
     assert_fails(&tree.ringfall(&[".", "--drive-read-mb-s", "-4"]), 2, &["-4"]);
     assert_fails(&tree.ringfall(&[".", "--drive-read-mb-s", "0"]), 2, &["14000"]);
-    let done = tree.ringfall(&["."]);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done));
+    let done = ended_well(tree.ringfall(&["."]));
     let failed = tree.ringfall(&[".", "--fail-on-findings"]);
     assert_eq!((failed.status.code(), &failed.stdout), (Some(1), &done.stdout));
     let input = format!("{LEAF}/option_1/trial_0/rank_0/kvcache_results_20260712_182112.json");
@@ -373,8 +372,7 @@ fn nothing_readable_is_an_input_error_and_findings_fail_only_when_asked_to() {
     }
     // An audit itself is none.
     for _ in 0..2 {
-        let done = tree.ringfall(&[".", "--json", "audit.json"]);
-        assert_eq!(done.status.code(), Some(0), "{}", text(&done));
+        ended_well(tree.ringfall(&[".", "--json", "audit.json"]));
     }
     assert_fails(&tree.ringfall(&["audit.json", "--json", "audit.json"]), 2, &["no result"]);
 }
@@ -386,8 +384,7 @@ fn the_terminal_keeps_to_80_columns_and_every_output_says_the_same() {
         tree.rank(1, trial, 0, |_| ());
     }
     let outputs = ["--json", "a.json", "--html-output", "p/a.html", "--csv-output", "a.csv"];
-    let done = tree.ringfall(&[&["closed"][..], &outputs].concat());
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done));
+    let done = ended_well(tree.ringfall(&[&["closed"][..], &outputs].concat()));
     let page = String::from_utf8(done.stdout).unwrap();
     let line = page.lines().find(|line| line.contains("option 1")).unwrap();
     for cell in ["read    ", "3/3", "7.86", "≤ 6.27", "≥ 25.3 %"] {
@@ -430,8 +427,7 @@ fn texts_of_files_reach_no_terminal_page_or_spreadsheet_as_they_are() {
     let name = "x\u{1b}[2J<script>.json";
     std::fs::write(tree.scratch.file(name), rank_json(&rows()[1], false).to_string()).unwrap();
     let all = [".", "--all-findings", "--html-output", "a.html", "--csv-output", "a.csv"];
-    let done = tree.ringfall(&all);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done));
+    let done = ended_well(tree.ringfall(&all));
     assert!(!text(&done).contains(['\u{1b}', '\u{202e}']), "{}", text(&done));
     let json = tree.ringfall(&[".", "--json", "-"]);
     assert!(!text(&json).contains('\u{1b}'));
@@ -446,8 +442,7 @@ fn texts_of_files_reach_no_terminal_page_or_spreadsheet_as_they_are() {
 #[test]
 fn single_results_are_read_by_themselves_also_ours() {
     let scratch = Scratch::new("audit-single");
-    let ran = scratch.run(&["--max-requests", "8", "--duration", "60"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(scratch.run(&["--max-requests", "8", "--duration", "60"]));
     let reference = scratch.file("reference.json");
     std::fs::write(&reference, rank_json(&rows()[9], true).to_string()).unwrap();
     std::fs::write(scratch.file("note.json"), "{\"a\": 1}").unwrap();

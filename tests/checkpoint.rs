@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, assert_valid_as, finish, output, skipped, spawn, text, wait_until,
+    Scratch, assert_fails, assert_valid_as, ended_well, finish, output, skipped, spawn, text,
+    wait_until,
 };
 
 /// `ringfall checkpoint WHAT DIR more`, without progress.
@@ -26,8 +27,7 @@ fn checkpoint(scratch: &Scratch, what: &str, more: &[&str]) -> Output {
 
 /// The same, which succeeds; its JSON.
 fn done(scratch: &Scratch, what: &str, more: &[&str]) -> Value {
-    let output = checkpoint(scratch, what, &[more, &["--output", "result.json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(checkpoint(scratch, what, &[more, &["--output", "result.json"]].concat()));
     let json =
         serde_json::from_slice(&std::fs::read(scratch.file("result.json")).unwrap()).unwrap();
     assert_valid_as("checkpoint", &json);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Scratch, assert_fails, finish, output, spawn_to, text};
+use crate::support::{Scratch, assert_fails, ended_well, finish, output, spawn_to, text};
 
 fn ringfall(args: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -89,16 +89,14 @@ fn every_command_has_completions_and_a_man_page() {
     let printed =
         |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_ringfall")).args(args).output().unwrap();
     for shell in ["bash", "zsh", "fish"] {
-        let printed = printed(&["completions", shell]);
-        assert_eq!(printed.status.code(), Some(0), "{}", text(&printed));
+        let printed = ended_well(printed(&["completions", shell]));
         let script = String::from_utf8(printed.stdout).unwrap();
         assert!(commands.iter().all(|command| script.contains(command)), "{shell}: {script}");
         assert!(script.contains("storage-capacity-gb"), "{shell}: {script}");
     }
     let scratch = Scratch::new("man");
     let directory = scratch.file("share/man1");
-    let written = ringfall(&["man", &directory.display().to_string()]);
-    assert_eq!(written.status.code(), Some(0), "{}", text(&written));
+    ended_well(ringfall(&["man", &directory.display().to_string()]));
     for command in commands {
         let page = directory.join(format!("ringfall-{command}.1"));
         let page = std::fs::read_to_string(&page).unwrap_or_default();
@@ -127,8 +125,7 @@ fn the_seed_is_fixed_unless_one_is_drawn_and_the_result_says_which() {
     command.args(["--generation-mode", "none", "--seed", "random", "--output", "result.json"]);
     command.args(["--config", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml")]);
     command.current_dir(&scratch.path).stdin(Stdio::null());
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(output(command));
     let seed = scratch.json()["seed"].as_u64().unwrap();
     assert!(text(&ran).contains(&format!("seed {seed}\n")), "{seed}: {}", text(&ran));
 }

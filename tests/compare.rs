@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, assert_fails, assert_valid_as, text};
+use crate::support::{Scratch, assert_fails, assert_valid_as, ended_well, text};
 
 fn compare(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -15,8 +15,7 @@ fn compare(directory: &Path, args: &[&str]) -> Output {
 #[test]
 fn real_results_are_compared_and_what_is_none_is_named() {
     let scratch = Scratch::new("compare");
-    let output = scratch.run(&["--max-requests", "40", "--duration", "60", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&["--max-requests", "40", "--duration", "60", "--quiet"]));
     let whole = std::fs::read(scratch.file("result.json")).unwrap();
     let mut slower = scratch.json();
     let summary = &mut slower["summary"];
@@ -55,8 +54,7 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     let all = text(&compare(&scratch.path, &["result.json", "other.json", "--all-metrics"]));
     assert!(all.contains("wall-clock throughput, tokens/s"), "{all}");
     let trials = ["--baseline", "result.json", "again.json", "--candidate", "slower.json"];
-    let output = compare(&scratch.path, &[&trials[..], &["--json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(compare(&scratch.path, &[&trials[..], &["--json"]].concat()));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_valid_as("comparison", &json);
     assert_eq!(json["baseline"].as_array().unwrap().len(), 2);
@@ -71,8 +69,7 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     checked["space_gib"] = space_gib.into();
     std::fs::write(scratch.file("one.json"), checked.to_string()).unwrap();
     for pair in [["one.json", "result.json"], ["result.json", "one.json"]] {
-        let output = compare(&scratch.path, &pair);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let output = ended_well(compare(&scratch.path, &pair));
         let page = text(&output);
         for words in ["  check      ", "expected", "measured", "load P95, at most 1.00 s"] {
             assert!(page.contains(words), "{words:?} is not in: {page}");
@@ -127,8 +124,7 @@ fn answers_of_quick_are_set_side_by_side() {
         std::fs::write(scratch.file(&format!("{name}.json")), answer).unwrap();
     }
     std::fs::write(scratch.file("other.json"), "{\"summary\": {}}").unwrap();
-    let output = compare(&scratch.path, &["a.json", "b.json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(compare(&scratch.path, &["a.json", "b.json"]));
     let page = text(&output);
     for words in ["/mnt/a: good for 4 users", "/mnt/b: good for 8 users", "users served"] {
         assert!(page.contains(words), "{words:?} is not in: {page}");

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, ended_well, output, text};
 
 fn datagen(scratch: &Scratch, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -14,8 +14,7 @@ fn datagen(scratch: &Scratch, more: &[&str]) -> Output {
 }
 
 fn json(scratch: &Scratch, more: &[&str]) -> Value {
-    let output = datagen(scratch, &[more, &["--json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(datagen(scratch, &[more, &["--json"]].concat()));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -109,8 +108,7 @@ fn content_of_given_ratios_measures_as_such_and_is_verified() {
     let scratch = Scratch::new("ratios");
     let ratios =
         ["--size-gib", "0.0625", "--dedupe-ratio", "3", "--compress-ratio", "2", "--seed", "9"];
-    let written = datagen(&scratch, &[&["write", "data"], &ratios[..]].concat());
-    assert_eq!(written.status.code(), Some(0), "{}", text(&written));
+    ended_well(datagen(&scratch, &[&["write", "data"], &ratios[..]].concat()));
     let found = json(&scratch, &["analyze", "data", "--block-sizes", "512,4k,16k,64k"]);
     for size in found["duplicates"].as_array().unwrap() {
         let ratio = size["dedupe_ratio"].as_f64().unwrap();
@@ -118,8 +116,7 @@ fn content_of_given_ratios_measures_as_such_and_is_verified() {
     }
     let ratio = found["packed"]["zstd_ratio"].as_f64().unwrap();
     assert!((ratio / 2.0 - 1.0).abs() < 0.02, "{ratio}");
-    let verified = datagen(&scratch, &[&["verify", "data"], &ratios[..]].concat());
-    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified));
+    ended_well(datagen(&scratch, &[&["verify", "data"], &ratios[..]].concat()));
     let again = datagen(&scratch, &[&["write", "data"], &ratios[..]].concat());
     assert_fails(&again, 2, &["data already exists", "--overwrite"]);
     let mut bytes = std::fs::read(scratch.file("data")).unwrap();

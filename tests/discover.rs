@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, ended_well, text};
 
 fn ringfall(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ringfall")).args(arguments).output().unwrap()
@@ -12,8 +12,7 @@ fn ringfall(arguments: &[&str]) -> Output {
 
 fn discovered(scratch: &Scratch) -> Value {
     let directory = scratch.store().display().to_string();
-    let output = ringfall(&["discover", "--json", "-m", "tiny-1b", "-c", &directory]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(ringfall(&["discover", "--json", "-m", "tiny-1b", "-c", &directory]));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -39,8 +38,7 @@ fn a_machine_is_described_and_nothing_is_left_on_it() {
 fn a_directory_can_be_named_by_itself() {
     let scratch = Scratch::new("discover-dir");
     let directory = scratch.store().display().to_string();
-    let output = ringfall(&["discover", &directory]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(ringfall(&["discover", &directory]));
     assert!(text(&output).contains(&format!("ringfall quick {directory}")), "{}", text(&output));
     assert_fails(&ringfall(&["discover", &directory, "-c", "x"]), 2, &["cannot be used with"]);
 }
@@ -73,8 +71,7 @@ fn every_recommended_command_is_one_that_run_takes() {
 fn a_page_of_25_lines_says_what_to_try_first() {
     let scratch = Scratch::new("discover-short");
     let directory = scratch.store().display().to_string();
-    let output = ringfall(&["discover", "-m", "tiny-1b", "-c", &directory]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(ringfall(&["discover", "-m", "tiny-1b", "-c", &directory]));
     let page = String::from_utf8(output.stdout).unwrap();
     assert!(page.lines().count() <= 25, "{page}");
     for head in ["machine", "drive", "place", "engine", "fix", "size", "try", "more"] {
@@ -92,8 +89,7 @@ fn a_page_of_25_lines_says_what_to_try_first() {
 
 #[test]
 fn the_page_fits_a_terminal_and_a_wrong_model_is_refused() {
-    let output = ringfall(&["discover", "-c", "/tmp", "--details"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(ringfall(&["discover", "-c", "/tmp", "--details"]));
     let page = String::from_utf8(output.stdout).unwrap();
     for head in ["Processors", "Memory", "io_uring", "Disks", "File systems", "Why these flags"] {
         assert!(page.contains(head), "{head} is not in:\n{page}");

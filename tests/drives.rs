@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, data_bytes, ended_well, finish, output, text, wait_until,
+};
 
 /// `--cache-dir` for two directories.
 fn two(scratch: &Scratch) -> String {
@@ -26,8 +28,7 @@ fn two_drives_share_the_load_and_each_has_a_row() {
         let html = scratch.file("page.html");
         let more = ["--cache-dir", &places, "--placement", layout, "--duration", "1"];
         let more = [&more[..], &["--html-output", html.to_str().unwrap()]].concat();
-        let output = scratch.run(&more);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let output = ended_well(scratch.run(&more));
         let told = text(&output);
         assert!(told.contains("drives, GiB/s") && told.contains("/a,"), "{told}");
         let json = scratch.json();
@@ -107,8 +108,7 @@ fn a_comma_in_a_path_is_asked_about_and_can_be_said() {
     let typed = odd.display().to_string();
     assert_fails(&scratch.run(&["--cache-dir", &typed]), 2, &["comma", "a\\,b"]);
     let escaped = typed.replace(',', "\\,");
-    let output = scratch.run(&["--cache-dir", &escaped, "--duration", "1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&["--cache-dir", &escaped, "--duration", "1"]));
     let drives = scratch.json()["ringfall"]["drives"].clone();
     assert_eq!(drives.as_array().unwrap().len(), 1);
     assert_eq!(drives[0]["path"], typed);
@@ -125,8 +125,7 @@ fn saturate_measures_each_drive_alone_and_all_together() {
     command.args(["saturate", "--size-gb", "0.05", "--no-iops", "--time-limit", "3"]);
     command.args(["--output", "limits.json", "--cache-dir", &two(&scratch)]);
     command.current_dir(&scratch.path).stdin(Stdio::null());
-    let output = output(command);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(output(command));
     assert!(text(&output).contains("2 drives: "), "{}", text(&output));
     let limits = std::fs::read(scratch.file("limits.json")).unwrap();
     let limits: Value = serde_json::from_slice(&limits).unwrap();
@@ -144,8 +143,7 @@ fn saturate_measures_each_drive_alone_and_all_together() {
     // A run is held against what all of them do.
     let places = two(&scratch);
     let more = ["--cache-dir", &places, "--roofline", "limits.json", "--duration", "1"];
-    let run = scratch.run(&more);
-    assert_eq!(run.status.code(), Some(0), "{}", text(&run));
+    ended_well(scratch.run(&more));
     assert!(scratch.json()["ringfall"]["roofline"]["share"].as_f64() > Some(0.0));
 }
 
@@ -161,8 +159,7 @@ fn four_described_drives_do_four_times_as_much_as_one() {
                     result.json --model tiny-1b";
         let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
         command.args(line.split_whitespace()).current_dir(&scratch.path).stdin(Stdio::null());
-        let ended = output(command);
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        ended_well(output(command));
         let json = scratch.json();
         let io = &json["ringfall"]["io"];
         let rows = json["ringfall"]["drives"].as_array().unwrap().len();

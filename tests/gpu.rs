@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, output, skipped, text};
+use crate::support::{Scratch, assert_fails, ended_well, output, skipped, text};
 
 /// First of the names under which the library is looked for, so that a real one is not found.
 const LIBRARY: &str = "libcuda.so";
@@ -87,8 +87,7 @@ fn an_emulated_gpu_tier_is_a_tier_and_never_called_a_gpu() {
     let scratch = Scratch::new("emulated");
     let more = [&THREE_TIERS[..], &["--gpu-backend", "emulated"]].concat();
     let files = ["--html-output", "page.html", "--xlsx-output", "row.csv"];
-    let ran = scratch.run(&[&more[..], &files].concat());
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(scratch.run(&[&more[..], &files].concat()));
     let json = scratch.json();
     assert_three_tiers(&json);
     let told = |file: &str| std::fs::read_to_string(scratch.file(file)).unwrap();
@@ -102,8 +101,7 @@ fn an_emulated_gpu_tier_is_a_tier_and_never_called_a_gpu() {
         assert!(told.contains(words), "{words}: {told}");
     }
     let promoted = [&more[..], &["--promotion", "on-hit", "--quiet"]].concat();
-    let ran = scratch.run(&promoted);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(scratch.run(&promoted));
     let json = scratch.json();
     let up = &json["ringfall"]["promotions"];
     assert!(number(up, "/from_cpu_entries") + number(up, "/from_storage_entries") > 0.0, "{up}");
@@ -118,8 +116,7 @@ fn the_cuda_path_moves_the_same_bytes_on_one_device_and_on_two() {
     let two = ["--num-gpus", "2", "--gpu-devices", "1,0", "--promotion", "on-hit"];
     for (devices, more) in [(1, vec![]), (2, two.to_vec())] {
         let more = [&THREE_TIERS[..], &cuda, &more].concat();
-        let ran = run_with(&scratch, &driver, "works", &more);
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let ran = ended_well(run_with(&scratch, &driver, "works", &more));
         let json = scratch.json();
         assert_three_tiers(&json);
         let gpu = &json["ringfall"]["gpu"];
@@ -146,8 +143,7 @@ fn a_tier_above_the_limits_on_a_gpus_memory_is_smaller_and_said_to_be() {
     };
     // Of 8 GiB, all of it free: 164 MB, of which the tier is what its cutting leaves.
     for limits in ["memory_fraction: 0.02", "reserve_fraction: 0.98"] {
-        let ran = run_with(&scratch, &driver, "works", &limited(limits));
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let ran = ended_well(run_with(&scratch, &driver, "works", &limited(limits)));
         let json = scratch.json();
         let gpu = &json["ringfall"]["gpu"];
         assert_eq!(number(gpu, "/asked_bytes"), 2f64.powi(30));
@@ -219,8 +215,7 @@ fn a_driver_that_can_not_be_used_is_told_in_a_sentence_and_the_run_goes_on_witho
     // Left to it, the run goes on and says what it left out.
     let driver = fake_driver(&scratch);
     let left = ["--gpu-mem-gb", "16", "--duration", "1"];
-    let ran = run_with(&scratch, &driver, "no_device", &left);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(run_with(&scratch, &driver, "no_device", &left));
     assert!(text(&ran).contains("left out: the NVIDIA driver finds no GPU"), "{}", text(&ran));
     let json = scratch.json();
     let gpu = &json["ringfall"]["gpu"];
@@ -243,8 +238,7 @@ fn a_logical_trace_has_the_rows_of_the_gpu_tier() {
                 --gpu-mem-gb 0.25 --tensor-parallel 8 --cpu-mem-gb 1 --io-trace-log trace.csv \
                 --output result.json";
     command.args(line.split_whitespace()).current_dir(&scratch.path);
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(output(command));
     let trace = std::fs::read_to_string(scratch.file("trace.csv")).unwrap();
     for row in [
         ["Write", "Tier-0", "Prefill"],
@@ -276,8 +270,7 @@ fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus
         command.current_dir(&scratch.path);
         command
     };
-    let ran = output(saturate(&["--gpu-backend", "emulated"]));
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(output(saturate(&["--gpu-backend", "emulated"])));
     let read = || -> Value {
         serde_json::from_slice(&std::fs::read(scratch.file("vram.json")).unwrap()).unwrap()
     };
@@ -295,8 +288,7 @@ fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus
     let driver = fake_driver(&scratch);
     let mut command = saturate(&["--gpu-backend", "cuda", "--json", "--quiet"]);
     command.env("LD_LIBRARY_PATH", &driver).env("FAKE_CUDA", "works");
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(output(command));
     let limits = read();
     assert_eq!((&limits["is_gpu"], &limits["is_page_locked"]), (&true.into(), &true.into()));
     assert_eq!(limits["ways"].as_array().unwrap().len(), 6, "{limits}");
@@ -368,8 +360,7 @@ fn the_search_of_gpu_memory_keeps_no_more_in_flight_than_it_may() {
     command.args(["--size-gb", "0.0625", "--io-size-max", "128k", "--depth-max", "1"]);
     command.args(["--threads", "4", "--output", "vram.json", "--cache-dir"]).arg(scratch.store());
     command.current_dir(&scratch.path);
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(output(command));
     let limits: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("vram.json")).unwrap()).unwrap();
     assert_eq!(limits["threads"], 1);
@@ -386,8 +377,7 @@ fn a_table_says_how_many_users_gpu_memory_is_worth() {
                 --what-if-users 4,16 --output w.json --html-output w.html";
     command.args(["simulate", "--device", node]).args(line.split_whitespace());
     command.current_dir(&scratch.path);
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(output(command));
     let table: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("w.json")).unwrap()).unwrap();
     let rows = table["rows"].as_array().unwrap();
@@ -418,8 +408,7 @@ fn a_described_gpu_is_a_tier_of_a_simulated_run() {
                     --duration 20 --cpu-mem-gb 1 --arrival closed --generation-mode none \
                     --output result.json";
         command.args(line.split_whitespace()).current_dir(&scratch.path);
-        let ran = output(command);
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        ended_well(output(command));
         scratch.json()
     };
     let throughput = |json: &Value| number(json, "/summary/avg_throughput_tokens_per_sec");

@@ -8,7 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::gpu::{THREE_TIERS, assert_three_tiers, codes, fake_driver, library_called, number};
-use crate::support::{Scratch, assert_fails, finish, output, skipped, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, ended_well, finish, output, skipped, spawn, text, wait_until,
+};
 
 /// A directory with stand-ins for the driver and for cuFile, under the first of the names by which
 /// each is looked for, so that real ones are not found.
@@ -63,16 +65,14 @@ fn bytes_go_past_host_memory_and_every_one_of_them_is_right() {
     }
     // With no CPU tier what leaves GPU memory is written from there.
     let more = [&GDS[..], &["--cpu-mem-gb", "0"]].concat();
-    let ran = run_with(&scratch, &libraries, ("works", "works"), &more);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(run_with(&scratch, &libraries, ("works", "works"), &more));
     let [read, written, buffered] = moves(&scratch.json());
     assert!(read > 0.0 && written > 0.0 && buffered == 0.0, "{read} {written} {buffered}");
     assert_eq!(number(&scratch.json(), "/ringfall/verify/blocks_bad"), 0.0);
     // Where it is installed and works it is used unasked, and not where it is not wanted.
     for (way, is_direct) in [("auto", true), ("pinned", false)] {
         let more = ["--gpu-backend", "cuda", "--cpu-mem-gb", "0", "--gpu-transfer", way];
-        let ran = run_with(&scratch, &libraries, ("works", "works"), &more);
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        ended_well(run_with(&scratch, &libraries, ("works", "works"), &more));
         let json = scratch.json();
         let [_, written, buffered] = moves(&json);
         assert_eq!((written > 0.0, buffered == 0.0), (is_direct, is_direct), "{way}");
@@ -84,8 +84,7 @@ fn bytes_go_past_host_memory_and_every_one_of_them_is_right() {
 fn what_stands_in_for_a_gpu_has_a_way_past_the_buffers_too_and_is_no_gpu() {
     let scratch = Scratch::new("gds-emulated");
     let more = ["--gpu-backend", "emulated", "--gpu-transfer", "gds", "--cpu-mem-gb", "0"];
-    let ran = run_with(&scratch, &scratch.path, ("works", "works"), &more);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(run_with(&scratch, &scratch.path, ("works", "works"), &more));
     let json = scratch.json();
     let [read, written, buffered] = moves(&json);
     assert!(read > 0.0 && written > 0.0 && buffered == 0.0, "{read} {written} {buffered}");
@@ -123,8 +122,7 @@ fn where_it_does_not_work_the_run_goes_by_way_of_buffers_and_says_why() {
     std::fs::remove_file(libraries.join("libcufile.so")).unwrap();
     for (way, warns) in [("gds", true), ("auto", false)] {
         let more = ["--gpu-backend", "cuda", "--gpu-transfer", way];
-        let ran = run_with(&scratch, &libraries, ("works", "works"), &more);
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        ended_well(run_with(&scratch, &libraries, ("works", "works"), &more));
         let json = scratch.json();
         let why = json["ringfall"]["gpu"]["why_not_gds"].as_str().unwrap();
         assert!(why.contains("not installed") || warns, "{why}");
@@ -141,8 +139,7 @@ fn a_library_that_never_answers_does_not_hold_the_run_up() {
     std::thread::scope(|scope| {
         let [deaf, hang] = scratches.each_ref().map(|one| scope.spawn(move || run(one)));
         // Before it has touched anything, the run goes on without it.
-        let ran = deaf.join().unwrap();
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        ended_well(deaf.join().unwrap());
         let why = scratches[0].1.json()["ringfall"]["gpu"]["why_not_gds"].to_string();
         assert!(why.contains("cuFile did not start within 10 s"), "{why}");
         // What may still be written to is used by nobody else.
@@ -250,8 +247,7 @@ fn the_results_say_what_the_driver_says_of_its_memory_and_who_holds_it() {
     let driver = fake_driver(&scratch);
     library_called("libnvidia-ml.so", &scratch, &data("fake_nvml.c"));
     let cuda = ["--gpu-backend", "cuda", "--gpu-transfer", "pinned"];
-    let ran = run_with(&scratch, &driver, ("works", "works"), &cuda);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(run_with(&scratch, &driver, ("works", "works"), &cuda));
     let json = scratch.json();
     let device = json.pointer("/ringfall/gpu/devices/0").unwrap();
     assert_eq!(number(device, "/driver_used_bytes"), 3.0 * GIB);
@@ -280,8 +276,7 @@ fn the_script_for_a_machine_with_a_gpu_runs_from_end_to_end() {
     command.args(["--ringfall", env!("CARGO_BIN_EXE_ringfall"), "--dir"]).arg(&scratch.path);
     command.args(["--out", "out", "bytes"]).current_dir(&scratch.path);
     command.env("LD_LIBRARY_PATH", &libraries).env("FAKE_CUDA", "works");
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(output(command));
     let summary = std::fs::read_to_string(scratch.file("out/summary.txt")).unwrap();
     assert!(summary.starts_with("GPU: fake GPU\n"), "{summary}");
     for name in ["bytes-resident", "bytes-demoted", "bytes-promoted"] {

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::media::{is_root, tool, unmount};
 use crate::support::{
-    Scratch, assert_fails, assert_valid_as, finish, output, skipped, spawn, text, wait_until,
+    Scratch, assert_fails, assert_valid_as, ended_well, finish, output, skipped, spawn, text,
+    wait_until,
 };
 
 /// Beginning of the name of a comparison's directory.
@@ -81,8 +82,7 @@ fn buckets_and_whole_requests_are_compared() {
     let scratch = Scratch::new("layouts-large");
     std::fs::create_dir(scratch.store()).unwrap();
     let more = ["--space", "300MiB", "--layout", "mooncake,mlperf", "--json", "-"];
-    let ended = output(compare(&scratch, &scratch.store(), &more));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let ended = ended_well(output(compare(&scratch, &scratch.store(), &more)));
     let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
     assert_valid_as("layouts", &found);
     for row in found["layouts"].as_array().unwrap() {
@@ -153,11 +153,10 @@ fn what_a_killed_comparison_left_is_reclaimed_by_the_next_one_and_by_a_run() {
     };
     for is_run in [false, true] {
         kill();
-        let next = match is_run {
+        ended_well(match is_run {
             true => scratch.run(&[]),
             false => output(compare(&scratch, &scratch.store(), &more)),
-        };
-        assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+        });
         assert_eq!(std::fs::read_dir(scratch.store()).unwrap().count(), 0);
     }
     // Its space was missing from what `quick` says is free.
@@ -359,8 +358,7 @@ fn traces(scratch: &Scratch, name: &str, command: &Command) -> Option<Vec<String
     if !tried.is_ok_and(|ended| ended.status.success()) {
         return None;
     }
-    let ended: Output = output(found);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(output(found));
     let files = std::fs::read_dir(&traces).unwrap().map(|entry| entry.unwrap().path());
     Some(files.map(|path| std::fs::read_to_string(path).unwrap()).collect())
 }

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, assert_valid_as, data_bytes, finish, output, spawn, text, wait_until,
+    Scratch, assert_fails, assert_valid_as, data_bytes, ended_well, finish, output, spawn, text,
+    wait_until,
 };
 
 fn saturate(scratch: &Scratch, more: &[&str]) -> Command {
@@ -63,8 +64,7 @@ fn limits_are_found_and_a_run_is_held_against_them() {
     // The least that the six searches wait for takes longer, whatever the device: they are cut.
     let small = ["--time-limit", "4", "--io-size-min", "64k", "--depth-max", "8"];
     let outputs = ["--device-output", "drive.yaml", "--html-output", page.to_str().unwrap()];
-    let output_of = output(saturate(&scratch, &[&small[..], &outputs].concat()));
-    assert_eq!(output_of.status.code(), Some(0), "{}", text(&output_of));
+    let output_of = ended_well(output(saturate(&scratch, &[&small[..], &outputs].concat())));
     assert!(text(&output_of).contains("s of the 4 s of --time-limit"), "{}", text(&output_of));
     assert!(text(&output_of).contains("The search for"), "{}", text(&output_of));
     assert!(text(&output_of).contains("for KV       llama3.1-8b, 4096 tokens = 0.5 GiB"));
@@ -92,10 +92,8 @@ fn a_run_is_held_against(scratch: &Scratch) {
     let mut simulated = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     simulated.args(["simulate", "--device", "drive.yaml", "--model", "tiny-1b", "--duration", "5"]);
     simulated.args(["--num-users", "8", "--output", "simulated.json"]).current_dir(&scratch.path);
-    let simulated = output(simulated);
-    assert_eq!(simulated.status.code(), Some(0), "{}", text(&simulated));
-    let ran = scratch.run(&["--roofline", limits(scratch).to_str().unwrap()]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(output(simulated));
+    let ran = ended_well(scratch.run(&["--roofline", limits(scratch).to_str().unwrap()]));
     assert!(text(&ran).contains("drive limit"), "{}", text(&ran));
     let result = scratch.json();
     let roofline = &result["ringfall"]["roofline"];
@@ -116,8 +114,7 @@ fn a_search_that_has_the_time_leaves_nothing() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.arg("saturate").args(one).args(sizes).arg("--output").arg(limits(&scratch));
     command.arg("--cache-dir").arg(scratch.store()).stdin(Stdio::null());
-    let output_of = output(command);
-    assert_eq!(output_of.status.code(), Some(0), "{}", text(&output_of));
+    let output_of = ended_well(output(command));
     assert!(!text(&output_of).contains("The search for"), "{}", text(&output_of));
     let found = read(&limits(&scratch));
     assert_eq!(
@@ -216,8 +213,7 @@ fn an_interrupted_search_cleans_up() {
 fn preconditioning_writes_what_it_says_and_none_of_it_counts() {
     let scratch = Scratch::new("precondition");
     let flags = ["--precondition", "--precondition-size-gb", "0.75", "--precondition-threads", "3"];
-    let ran = scratch.run(&flags);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(scratch.run(&flags));
     assert!(text(&ran).contains("preconditioned: 0.75 GiB"), "{}", text(&ran));
     let ours = &scratch.json()["ringfall"];
     assert_eq!(ours["precondition"]["bytes"].as_u64(), Some(768 << 20));
@@ -227,12 +223,10 @@ fn preconditioning_writes_what_it_says_and_none_of_it_counts() {
     assert_eq!(entries.map(|size| size["bytes"].as_u64().unwrap()).sum::<u64>(), written);
     // By measure: at least one whole capacity, at most what was asked for.
     let flags = ["--precondition", "--precondition-until", "steady"];
-    let ran = scratch.run(&flags);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(scratch.run(&flags));
     let bytes = scratch.json()["ringfall"]["precondition"]["bytes"].as_u64().unwrap();
     assert!((512 << 20..=1 << 30).contains(&bytes), "{bytes}");
-    let ran = scratch.run(&["--precondition-until", "steady", "--max-requests", "1"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(scratch.run(&["--precondition-until", "steady", "--max-requests", "1"]));
     let told = "--precondition-until has no effect without --precondition";
     assert!(text(&ran).contains(told), "{}", text(&ran));
     let garbage = scratch.file("result.json");

@@ -10,7 +10,9 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Signal, geteuid};
 
 use crate::ranks::{launch, rank_command};
-use crate::support::{Scratch, assert_fails, finish, output, skipped, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, ended_well, finish, output, skipped, spawn, text, wait_until,
+};
 
 /// Makes something under a name, and a word of what is said of it.
 type Case<'a> = (&'a dyn Fn(&Path), &'a str);
@@ -51,8 +53,7 @@ fn a_link_as_a_draft_of_a_checkpoint_leads_to_no_file_elsewhere() {
     for name in ["ck/checkpoint.json.part", "ck/checkpoint-unfinished.json.part"] {
         symlink(&victim, scratch.file(name)).unwrap();
     }
-    let written = output(checkpoint(&scratch, &SMALL));
-    assert_eq!(written.status.code(), Some(0), "{}", text(&written));
+    ended_well(output(checkpoint(&scratch, &SMALL)));
     assert_untouched(&victim);
 
     std::fs::remove_dir_all(scratch.file("ck")).unwrap();
@@ -137,8 +138,7 @@ fn a_result_is_written_through_no_name_that_can_be_guessed() {
                    exec \"$0\" \"$@\"";
     links.args(["-c", text_of]).arg(run.get_program()).args(run.get_args());
     links.current_dir(&scratch.path);
-    let written = output(links);
-    assert_eq!(written.status.code(), Some(0), "{}", text(&written));
+    ended_well(output(links));
     assert_untouched(&victim);
     scratch.json();
     assert!(!std::fs::symlink_metadata(scratch.file("result.json")).unwrap().is_symlink());
@@ -223,8 +223,7 @@ fn a_batch_makes_its_files_through_no_link() {
     std::fs::create_dir(&directory).unwrap();
     symlink(&victim, directory.join(".batch.journal.new")).unwrap();
     // As no job has been done, each result and log is made anew.
-    let first = output(sweep(&scratch));
-    assert_eq!(first.status.code(), Some(0), "{}", text(&first));
+    ended_well(output(sweep(&scratch)));
     let entries = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
     let log = entries.into_iter().find(|path| path.extension().is_some_and(|end| end == "log"));
     let log = log.expect("the job has a log");
@@ -233,8 +232,7 @@ fn a_batch_makes_its_files_through_no_link() {
     }
     symlink(&victim, &log).unwrap();
     symlink(&victim, log.with_extension("json")).unwrap();
-    let again = output(sweep(&scratch));
-    assert_eq!(again.status.code(), Some(0), "{}", text(&again));
+    ended_well(output(sweep(&scratch)));
     assert_untouched(&victim);
     for name in [".batch.lock", "batch.journal"] {
         std::fs::remove_file(directory.join(name)).unwrap();
@@ -340,8 +338,7 @@ fn where_everybody_may_make_names_another_users_link_leads_nowhere() {
     }
     // Who may put any directory there may as well put a link.
     let written = |name: &str| {
-        let ran = output(run(&format!("--output shared/results/{name}")));
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        ended_well(output(run(&format!("--output shared/results/{name}"))));
         assert!(elsewhere.join(name).exists());
     };
     chown(&shared, Some(OTHER), None).unwrap();

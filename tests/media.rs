@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, copy_program, finish, output, skipped, spawn, text, wait_until,
+    Scratch, assert_fails, copy_program, ended_well, finish, output, skipped, spawn, text,
+    wait_until,
 };
 
 pub const IMAGE_BYTES: u64 = 768 << 20;
@@ -156,8 +157,7 @@ fn a_raw_loop_device_is_a_store_and_its_chain_is_known() {
     assert_fails(&on(&scratch, path, &[]), 2, &["--destroy-device-contents"]);
     // Twice: the first one's claim must not stop the second.
     for _ in 0..2 {
-        let output = on(&scratch, path, &["--destroy-device-contents"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        ended_well(on(&scratch, path, &["--destroy-device-contents"]));
     }
     let result = scratch.json();
     assert_clean(&result, None);
@@ -283,8 +283,7 @@ fn file_systems_on_a_loop_device_hold_a_store_and_can_be_unmounted_at_once() {
                 continue;
             }
         };
-        let output = on(&scratch, &point.join("store"), &["--storage-capacity-gb", "0.4"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        ended_well(on(&scratch, &point.join("store"), &["--storage-capacity-gb", "0.4"]));
         let result = scratch.json();
         assert_clean(&result, Some(file_system));
         assert_cached_below_the_loop(&result);
@@ -307,8 +306,7 @@ fn limits_of_a_loop_device_whose_file_is_in_the_page_cache_say_so() {
     saturate.args(["--read-percent", "100", "--threads", "1", "--depth-max", "8"]);
     saturate.args(["--output", "limits.json", "--cache-dir"]).arg(point.join("kv"));
     saturate.current_dir(&scratch.path).stdin(Stdio::null());
-    let ended = output(saturate);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let ended = ended_well(output(saturate));
     let found = std::fs::read(scratch.file("limits.json")).unwrap();
     let found: Value = serde_json::from_slice(&found).unwrap();
     let chain = found["machine"]["device_chain"].as_array().unwrap();
@@ -443,8 +441,7 @@ fn two_runs_without_a_size_share_a_small_file_system() {
         scratch.start(&["--storage-capacity-gb", "0", "--cache-dir", place.to_str().unwrap()])
     });
     for (child, scratch) in [(one, &scratch), (two, &second)] {
-        let ended = finish(child);
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        ended_well(finish(child));
         let result = scratch.json();
         assert_clean(&result, Some("ext4"));
         let written = result["ringfall"]["io"]["write"]["bytes"].as_u64().unwrap();
@@ -469,8 +466,7 @@ fn space_that_others_take_lowers_the_limit_and_the_run_goes_on() {
     let others = (free_bytes(&point) - (64 << 20)).to_string();
     let file = point.join("others");
     tool("fallocate", &["-l", &others, file.to_str().unwrap()]).unwrap();
-    let ended = finish(child);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(finish(child));
     let result = scratch.json();
     assert_clean(&result, Some("ext4"));
     let shortage = &result["ringfall"]["shortages"][0];

@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::media::{IMAGE_BYTES, Loop, ext4_of, on, small_ext4, tool};
-use crate::support::{Scratch, assert_fails, finish, insist, skipped, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, ended_well, finish, insist, skipped, spawn, text, wait_until,
+};
 
 /// Thawed when it is over, also by a failure: what is frozen can't be unmounted.
 struct Frozen(PathBuf);
@@ -250,8 +252,7 @@ fn a_drive_that_does_not_take_what_is_written_before_the_run_is_told() {
         std::fs::read_to_string(&log).unwrap().contains("waiting for the")
     });
     drop(frozen);
-    let ended = finish(run);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(finish(run));
     let told = std::fs::read_to_string(&log).unwrap();
     let name = place.join("ringfall.kv");
     let of_drive = format!("waiting for the drive of {} to write, 10 s so far", name.display());
@@ -292,8 +293,7 @@ fn a_second_signal_names_what_a_device_that_does_not_answer_keeps() {
         assert!(told.contains(word), "{word}: {told}");
     }
     assert_eq!(ended.status.code(), Some(130));
-    let next = on(&scratch, &place, &[]);
-    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    ended_well(on(&scratch, &place, &[]));
     assert!(!place.join("ringfall.kv").exists() && !place.join("ringfall.lock").exists());
 }
 
@@ -395,8 +395,7 @@ fn turn_read_only(scratch: &Scratch) -> Result<(), String> {
     assert_fails(&ended, 1, &[&[" failed: "][..], &left].concat());
 
     mount_again(&mut device, &point)?;
-    let next = on(scratch, &place, &[]);
-    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    let next = ended_well(on(scratch, &place, &[]));
     assert!(text(&next).contains("reclaimed"), "{}", text(&next));
     assert!(!place.join("ringfall.kv").exists());
 
@@ -461,8 +460,7 @@ fn turn_read_only_below_layouts(scratch: &Scratch) -> Result<(), String> {
     assert_fails(&ended, 1, &[&["Read-only file system"][..], &left].concat());
 
     mount_again(&mut device, &point)?;
-    let next = finish(compare("0.3"));
-    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    ended_well(finish(compare("0.3")));
     assert_eq!(place.read_dir().unwrap().count(), 0);
     Ok(())
 }
@@ -501,8 +499,7 @@ fn lose_power(scratch: &Scratch, file_system: &str) -> Result<(), String> {
     device.mounted.clear();
     device.mount(&name, point.clone(), "rw")?;
     assert!(place.join("ringfall.kv").exists(), "the power failure left the data file");
-    let next = on(scratch, &place, &[]);
-    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    let next = ended_well(on(scratch, &place, &[]));
     assert!(text(&next).contains("reclaimed"), "{}", text(&next));
     assert!(!place.join("ringfall.kv").exists());
     Ok(())

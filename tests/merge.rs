@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, text};
+use crate::support::{Scratch, assert_fails, assert_valid, ended_well, text};
 
 fn merge(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -14,8 +14,7 @@ fn merge(directory: &Path, args: &[&str]) -> Output {
 
 /// A result of a real run, and the same with something else in it, as `NAME.json`.
 fn recorded(scratch: &Scratch) {
-    let output = scratch.run(&["--max-requests", "8", "--duration", "60", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&["--max-requests", "8", "--duration", "60", "--quiet"]));
     let whole = std::fs::read(scratch.file("result.json")).unwrap();
     std::fs::write(scratch.file("a.json"), &whole).unwrap();
     std::fs::write(scratch.file("copy.json"), &whole).unwrap();
@@ -54,8 +53,7 @@ fn recorded(scratch: &Scratch) {
 fn real_results_are_merged_and_what_can_t_be_is_named() {
     let scratch = Scratch::new("merge");
     recorded(&scratch);
-    let output = merge(&scratch.path, &["a.json", "b.json", "--output", "m.json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(merge(&scratch.path, &["a.json", "b.json", "--output", "m.json"]));
     assert!(text(&output).contains("2 results"), "{}", text(&output));
     let one: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("a.json")).unwrap()).unwrap();
@@ -106,7 +104,6 @@ fn real_results_are_merged_and_what_can_t_be_is_named() {
     for output in ["m.html", "m.csv", "m.fio"] {
         let mut report = Command::new(env!("CARGO_BIN_EXE_ringfall"));
         report.args(["report", "m.json", "--output", output]).current_dir(&scratch.path);
-        let ended = report.output().unwrap();
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        ended_well(report.output().unwrap());
     }
 }

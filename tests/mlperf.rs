@@ -5,7 +5,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, finish, output, skipped, spawn, text};
+use crate::support::{
+    Scratch, assert_fails, assert_valid, ended_well, finish, output, skipped, spawn, text,
+};
 
 fn ringfall(scratch: &Scratch, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -72,8 +74,7 @@ fn the_harness_starts_ranks_through_the_shim() {
         spawn(as_rank(command, rank))
     };
     for (number, child) in [rank("0"), rank("1")].into_iter().enumerate() {
-        let output = finish(child);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        ended_well(finish(child));
         let directory = format!("out/option_1/trial_0/rank_{number}");
         let document = result_in(&scratch.file(&directory));
         assert_eq!(document["seed"], 42 + number);
@@ -179,8 +180,7 @@ fn only_run_of(scratch: &Scratch, system: &str) -> PathBuf {
 #[test]
 fn a_sequence_is_run_added_up_and_continued() {
     let scratch = Scratch::new("sequence");
-    let first = sequence(&scratch, &["--trials", "2"]);
-    assert_eq!(first.status.code(), Some(0), "{}", text(&first));
+    ended_well(sequence(&scratch, &["--trials", "2"]));
     let run = only_run(&scratch);
     let check = || {
         let summary = json(&run.join("summary.json"));
@@ -219,8 +219,7 @@ fn a_sequence_is_run_added_up_and_continued() {
     let other = ["--resume", "--trials", "3"];
     assert_fails(&sequence(&scratch, &other), 2, &["opt1_trial2 is new"]);
     let again = ["--resume", "--trials", "2"];
-    let second = sequence(&scratch, &again);
-    assert_eq!(second.status.code(), Some(0), "{}", text(&second));
+    let second = ended_well(sequence(&scratch, &again));
     assert!(text(&second).contains("1 of them done before"), "{}", text(&second));
     let after = check();
     assert_eq!(before[0], after[0], "what was done stays");

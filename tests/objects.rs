@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::support::s3::{ACCESS_KEY, Fault, S3Server, SECRET, TOKEN, Wrong};
-use super::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
+use super::support::{Scratch, assert_fails, ended_well, finish, output, spawn, text, wait_until};
 
 /// `ringfall` with credentials in its environment and nothing else of a cloud's.
 pub fn command(scratch: &Scratch, args: &[&str]) -> Command {
@@ -65,8 +65,7 @@ fn a_sweep_measures_put_and_get_and_leaves_nothing() {
     let (scratch, server) = (Scratch::new("sweep"), S3Server::start());
     server.put("elsewhere/x", b"mine");
     let more = ["--object-sizes", "64k,1m", "--object-in-flight", "1,4"];
-    let output = output(saturate(&scratch, &server, &more));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(output(saturate(&scratch, &server, &more)));
     for word in ["PUT", "GET", "best GET", "64 KiB", "1 MiB"] {
         assert!(text(&output).contains(word), "{word}: {}", text(&output));
     }
@@ -229,8 +228,7 @@ fn a_profile_has_the_credentials_and_the_endpoint() {
     command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
     command.env("AWS_SHARED_CREDENTIALS_FILE", &file).env("AWS_PROFILE", "lab");
     command.args(["--object-sizes", "64k", "--object-in-flight", "2", "--object-seconds", "0.1"]);
-    let output = output(command);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(output(command));
     std::fs::remove_file(file).unwrap();
     assert_no_secret(&scratch, &text(&output));
 }
@@ -242,8 +240,7 @@ fn endpoints_share_the_requests_and_one_that_fails_is_passed_over() {
     let both = format!("{},{}", server.endpoint(), beside.endpoint());
     for balance in ["round-robin", "least-in-flight"] {
         let more = ["--object-endpoint", &both, "--object-balance", balance];
-        let output = output(saturate(&scratch, &server, &more));
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        ended_well(output(saturate(&scratch, &server, &more)));
         let limits = limits(&scratch);
         let each: Vec<u64> = limits["counts"]["endpoints"]
             .as_array()
@@ -255,8 +252,7 @@ fn endpoints_share_the_requests_and_one_that_fails_is_passed_over() {
         assert!(each.iter().all(|&requests| requests > each.iter().sum::<u64>() / 8), "{each:?}");
     }
     let gone = format!("http://127.0.0.1:1,{}", server.endpoint());
-    let output = output(saturate(&scratch, &server, &["--object-endpoint", &gone]));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(output(saturate(&scratch, &server, &["--object-endpoint", &gone])));
     assert!(limits(&scratch)["counts"]["retries"]["connect"].as_u64().unwrap() > 0);
 }
 
@@ -267,8 +263,7 @@ fn a_secure_connection_needs_a_certificate_that_is_trusted() {
     let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tls/ca.pem");
     let output_of = |more: &[&str]| output(saturate(&scratch, &secure, more));
     assert_fails(&output_of(&[]), 1, &["no secure connection", "--object-ca-file"]);
-    let trusted = output_of(&["--object-ca-file", ca]);
-    assert_eq!(trusted.status.code(), Some(0), "{}", text(&trusted));
+    let trusted = ended_well(output_of(&["--object-ca-file", ca]));
     assert_no_secret(&scratch, &text(&trusted));
     let wrong = output_of(&["--object-ca-file", "/dev/null"]);
     assert_fails(&wrong, 1, &["--object-ca-file /dev/null", "no certificate"]);
@@ -365,8 +360,7 @@ fn a_run_keeps_its_entries_in_the_store_within_its_capacity_and_verified() {
         most = most.max(held(&server));
         server.requests().iter().any(|request| request.starts_with("DELETE /bucket/kv/"))
     });
-    let output = finish(child);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(finish(child));
     // What is being written is there beside what it takes the place of.
     assert!(most > 0 && most <= 64 << 20 | 16 << 20, "{most}");
     assert_eq!(server.objects(), [("kv2/x".to_owned(), 4)]);

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::prometheus::{check_with_promtool, samples};
-use crate::support::{Scratch, assert_fails, assert_valid_as, data_bytes, text};
+use crate::support::{Scratch, assert_fails, assert_valid_as, data_bytes, ended_well, text};
 
 fn quick(scratch: &Scratch, place: &str, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -21,8 +21,7 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     let scratch = Scratch::new("quick");
     let store = scratch.store().display().to_string();
     let more = ["--html-output=q.html", "--metrics-file=q.prom"];
-    let told = quick(&scratch, &store, &[&SHORT[..], &more].concat());
-    assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    let told = ended_well(quick(&scratch, &store, &[&SHORT[..], &more].concat()));
     let page = text(&told);
     for part in ["verdict", "rule", "drive", "users", "loads", "load P95", "q.json", "q.html"] {
         assert!(page.contains(part), "{part}: {page}");
@@ -51,8 +50,7 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
 
     // Without a space of its own it takes that of the other answer.
     let flags = [SHORT[0], SHORT[2], "--output=r.json", "--beside=q.json", "--json"];
-    let told = quick(&scratch, &store, &flags);
-    assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    let told = ended_well(quick(&scratch, &store, &flags));
     // Nothing but the answer is on standard output.
     let beside: Value = serde_json::from_slice(&told.stdout).unwrap();
     assert_eq!(beside["space_gib"], document["space_gib"]);

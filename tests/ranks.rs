@@ -8,7 +8,9 @@ use ringfall_model::document::{Histograms, LatencyMsMax, ResultFile};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, finish, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, assert_valid, ended_well, finish, spawn, text, wait_until,
+};
 
 /// Where the ranks of these tests meet, below the directory of their results.
 const MEETING: &str = ".ringfall-ranks-test.1";
@@ -104,8 +106,7 @@ fn ranks_begin_together_each_with_its_own_share() {
 pub fn merge(scratch: &Scratch) -> (String, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["merge", ".", "--output", "all.json"]).current_dir(&scratch.path);
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(command.output().unwrap());
     (text(&output), json(&scratch.file("all.json")))
 }
 
@@ -251,13 +252,11 @@ fn a_rank_that_is_stopped_and_hands_nothing_over_fails_the_launch() {
 fn a_run_begins_at_the_time_that_it_is_given() {
     let scratch = Scratch::new("start-at");
     let start_s = now_unix_ns() / 1_000_000_000 + 6;
-    let output = scratch.run(&["--start-at", &start_s.to_string(), "--duration", "1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&["--start-at", &start_s.to_string(), "--duration", "1"]));
     let (began, _) = window(&scratch.json());
     assert!((began - start_s as f64).abs() < 0.2, "{began} and {start_s}");
     // No time of its own: it begins when it is ready.
-    let ready = scratch.run(&["--start-at", "0", "--duration", "1"]);
-    assert_eq!(ready.status.code(), Some(0), "{}", text(&ready));
+    ended_well(scratch.run(&["--start-at", "0", "--duration", "1"]));
     let past = scratch.run(&["--start-at", "1700000000"]);
     assert_fails(&past, 2, &["--start-at 1700000000", "s ago", "date -d"]);
     let far = scratch.run(&["--start-at", &(start_s + 100_000).to_string()]);

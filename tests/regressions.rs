@@ -6,7 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, data_bytes, finish, output, skipped, spawn, text, wait_until};
+use crate::support::{
+    Scratch, data_bytes, ended_well, finish, output, skipped, spawn, text, wait_until,
+};
 
 fn ringfall(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -23,8 +25,7 @@ fn result_of_model(scratch: &Scratch, model: &str) {
 
 /// Page that `ringfall report` makes of the result.
 fn report(scratch: &Scratch, output: &str) -> String {
-    let ended = ringfall(&scratch.path, &["report", "r.json", "--output", output]);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(ringfall(&scratch.path, &["report", "r.json", "--output", output]));
     std::fs::read_to_string(scratch.file(output)).unwrap()
 }
 
@@ -60,8 +61,8 @@ fn a_line_break_in_a_models_name_became_keys_of_the_fio_job() {
 #[test]
 fn log_lines_to_a_pipe_had_colour_codes() {
     let scratch = Scratch::new("log-colour");
-    let ended = scratch.run(&["--log-level", "trace", "--max-requests", "4", "--quiet"]);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let ended =
+        ended_well(scratch.run(&["--log-level", "trace", "--max-requests", "4", "--quiet"]));
     let logged = String::from_utf8(ended.stderr).unwrap();
     assert!(logged.contains(" TRACE "), "a run that is told to logs something: {logged:?}");
     assert_plain(&logged);
@@ -74,8 +75,7 @@ fn a_shard_spun_for_ever_after_its_last_io() {
     for seed in ["1", "2", "3", "4", "5"] {
         let shape = ["--duration", "1", "--io-size", "4k", "--durability", "none"];
         let more = ["--preallocate", "write", "--users", "8", "--seed", seed];
-        let ended = scratch.run(&[&shape[..], &more[..]].concat());
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        ended_well(scratch.run(&[&shape[..], &more[..]].concat()));
     }
 }
 
@@ -95,16 +95,14 @@ fn a_shard_slept_for_ever_before_it_began() {
         return skipped("a shard that sleeps before it begins", "strace can't trace here");
     }
     let scratch = Scratch::new("first-pass");
-    let ended = output(traced(&scratch.run_command(&["--duration", "1", "--shards", "2"])));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(output(traced(&scratch.run_command(&["--duration", "1", "--shards", "2"]))));
 }
 
 #[test]
 fn a_directory_named_with_a_slash_at_its_end_hung() {
     let scratch = Scratch::new("slash");
     let directory = format!("{}/", scratch.file("other").display());
-    let ended = scratch.run(&["--duration", "1", "--cache-dir", &directory]);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(scratch.run(&["--duration", "1", "--cache-dir", &directory]));
 }
 
 #[test]
@@ -171,8 +169,7 @@ fn escape_sequences_in_names_reached_the_terminal() {
         std::fs::write(scratch.file(file), result.to_string()).unwrap();
     }
     for args in [&["compare", name, "b.json"][..], &["compare", name, "b.json", "--json"]] {
-        let ended = ringfall(&scratch.path, args);
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        let ended = ended_well(ringfall(&scratch.path, args));
         assert_plain(&text(&ended));
         let visible = if args.len() == 3 { "\\u{9b}31m" } else { "\\u009b31m" };
         assert!(text(&ended).contains(visible), "{}", text(&ended));
@@ -185,8 +182,7 @@ fn escape_sequences_in_names_reached_the_terminal() {
 fn arrivals_that_come_faster_than_they_are_drawn_kept_a_run_from_ending() {
     let scratch = Scratch::new("arrivals");
     let faster = ["--arrival", "poisson", "--request-rate", "1e7", "--duration", "1"];
-    let ended = scratch.run(&faster);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(scratch.run(&faster));
     let result = scratch.json();
     let queued = result["ringfall"]["source"]["queued_at_end"].as_u64().unwrap();
     assert!(queued > 100_000, "{queued}");
@@ -218,7 +214,7 @@ fn a_step_of_growth_that_is_over_at_once_still_wakes_its_writer() {
     .unwrap();
     let config = config.display().to_string();
     for seed in ["1", "2", "3", "4"] {
-        let ended = scratch.run(&[
+        let ended = ended_well(scratch.run(&[
             "--config",
             &config,
             "--storage-capacity-gb",
@@ -233,8 +229,7 @@ fn a_step_of_growth_that_is_over_at_once_still_wakes_its_writer() {
             "60",
             "--seed",
             seed,
-        ]);
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        ]));
         assert_eq!(scratch.json()["requests_completed"], 6, "{}", text(&ended));
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, ended_well, output, text};
 
 /// Address space that the program gets, KiB: 1 GiB.
 const ADDRESS_SPACE_KIB: &str = "1048576";
@@ -24,8 +24,7 @@ fn limited(command: &Command, flag: &str, limit: &str) -> Command {
 #[test]
 fn a_tiny_stack_is_enough() {
     let scratch = Scratch::new("stack");
-    let output = output(limited(&scratch.run_command(&["--duration", "1"]), "-s", "64"));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(output(limited(&scratch.run_command(&["--duration", "1"]), "-s", "64")));
 }
 
 /// A run that may have 1 GiB.
@@ -149,8 +148,7 @@ fn more_shards_than_the_cores_can_keep_going_are_refused_and_the_most_end_their_
         scratch.run(&[&["--shards", shards], &small[..]].concat())
     };
     assert_fails(&run("257"), 2, &["--shards 257", "1 core", "give 256 or fewer"]);
-    let ran = run("256");
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(run("256"));
     let peak_rss_bytes = &scratch.json()["ringfall"]["cost"]["peak_rss_bytes"];
     // Of which a huge page of buffers a shard.
     assert!(peak_rss_bytes.as_u64().unwrap() < 1024 << 20, "{peak_rss_bytes}");
@@ -203,8 +201,7 @@ fn named_pipes_without_another_side_are_refused_and_with_one_are_read() {
     let ran = output(command);
     writer.join().unwrap();
     assert!(ran.status.success() && text(&ran).contains("num_users: 321"), "{}", text(&ran));
-    let ran = scratch.run(&["--output", "/dev/stdout", "--quiet"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(scratch.run(&["--output", "/dev/stdout", "--quiet"]));
     let document: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert!(document["ringfall"].is_object());
 }
@@ -226,8 +223,7 @@ fn a_cpu_tier_beyond_memory_is_told_in_gib_with_what_there_is() {
 #[test]
 fn a_cpu_tier_that_may_be_smaller_is_takes_what_it_needs_and_says_so() {
     let scratch = Scratch::new("bounds-cpu-less");
-    let ran = scratch.run(&["--cpu-mem-gb", "10000", "--max-requests", "4"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(scratch.run(&["--cpu-mem-gb", "10000", "--max-requests", "4"]));
     let told = ["--cpu-mem-gb 10000 is more than this machine", "the CPU tier holds", "9.8 TiB"];
     assert!(told.iter().all(|words| text(&ran).contains(words)), "{}", text(&ran));
     let ours = &scratch.json()["ringfall"];
@@ -243,6 +239,5 @@ fn a_cpu_tier_that_may_be_smaller_is_takes_what_it_needs_and_says_so() {
     // What four requests write, and not what the tier might come to hold.
     let resident = ours["cost"]["peak_rss_bytes"].as_u64().unwrap();
     assert!(resident < given / 2 || given < 4 << 30, "{resident} of {given}");
-    let tight = in_a_gib(&scratch, &["--cpu-mem-gb", "1000", "--max-requests", "4"]);
-    assert_eq!(tight.status.code(), Some(0), "{}", text(&tight));
+    ended_well(in_a_gib(&scratch, &["--cpu-mem-gb", "1000", "--max-requests", "4"]));
 }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Scratch, assert_fails, assert_valid, output, text};
+use crate::support::{Scratch, assert_fails, assert_valid, ended_well, output, text};
 
 const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n";
 
@@ -24,8 +24,7 @@ fn a_trace_of_ours_is_replayed_operation_by_operation() {
                 4 --num-users 6 --duration 20 --arrival closed --storage-capacity-gb 1 \
                 --config SMALL --shards 1";
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
-    let made = ringfall(&scratch, &line.replace("SMALL", small));
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    ended_well(ringfall(&scratch, &line.replace("SMALL", small)));
     let packed = std::fs::read(scratch.file("t.csv.zst")).unwrap();
     let trace = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
     let of = |operation: &str| {
@@ -35,8 +34,11 @@ fn a_trace_of_ours_is_replayed_operation_by_operation() {
     let (reads, writes) = (of(",Read,"), of(",Write,"));
     assert!(reads.len() > 100 && writes.len() > 20);
     for shards in ["1", "2"] {
-        let ended = replay(&scratch, "t.csv.zst", &format!("--trace-speedup 0 --shards {shards}"));
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        let ended = ended_well(replay(
+            &scratch,
+            "t.csv.zst",
+            &format!("--trace-speedup 0 --shards {shards}"),
+        ));
         let page = text(&ended).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(page.contains(" operations/s "), "{page}");
         for word in ["tokens/s", "generated tokens", "generation realistic"] {
@@ -71,8 +73,7 @@ fn what_a_trace_reads_before_it_writes_is_there() {
     let written =
         "1704067203,Write,8192,Tier-2,new,Prefill\n1704067203.1,Read,8192,Tier-2,new,Decode\n";
     std::fs::write(scratch.file("t.csv"), format!("{HEADER}{rows}{written}")).unwrap();
-    let ended = replay(&scratch, "t.csv", "--trace-speedup 10");
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let ended = ended_well(replay(&scratch, "t.csv", "--trace-speedup 10"));
     let result = scratch.json();
     let source = &result["ringfall"]["source"];
     assert_eq!(source["populated_objects"], 10);
@@ -114,8 +115,7 @@ fn nothing_begins_before_the_window_and_what_can_not_be_written_is_told() {
         })
         .collect();
     std::fs::write(scratch.file("t.csv"), format!("{HEADER}{rows}")).unwrap();
-    let ended = replay(&scratch, "t.csv", "--trace-speedup 0 --duration 20");
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(replay(&scratch, "t.csv", "--trace-speedup 0 --duration 20"));
     let result = scratch.json();
     let stats = &result["summary"]["cache_stats"];
     assert_eq!(stats["total_write_bytes"], 50 << 20);

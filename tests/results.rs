@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, ended_well, text};
 
 /// `ringfall` with these arguments, in the scratch directory.
 fn ringfall(scratch: &Scratch, args: &[&str]) -> std::process::Output {
@@ -18,16 +18,14 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
     let scratch = Scratch::new("forms");
     let bounded = ["--max-requests", "12", "--duration", "60"];
     let forms = ["--xlsx-output", "deep/a.xlsx", "--html-output", "deep/a.html"];
-    let ran = scratch.run(&[&bounded[..], &forms].concat());
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(scratch.run(&[&bounded[..], &forms].concat()));
     assert!(text(&ran).contains("deep/a.xlsx") && text(&ran).contains("deep/a.html"));
     let _valid = scratch.json();
     assert!(std::fs::read(scratch.file("deep/a.xlsx")).unwrap().starts_with(b"PK"));
     let page = std::fs::read_to_string(scratch.file("deep/a.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("<polyline"));
     for (name, begin) in [("b.html", "<!doctype html>"), ("b.csv", "Filename,"), ("b.xlsx", "PK")] {
-        let made = ringfall(&scratch, &["report", "result.json", "--output", name]);
-        assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+        let made = ended_well(ringfall(&scratch, &["report", "result.json", "--output", name]));
         assert!(text(&made).contains(&format!("1 result in {name}")), "{}", text(&made));
         assert!(std::fs::read(scratch.file(name)).unwrap().starts_with(begin.as_bytes()));
     }
@@ -35,8 +33,10 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
     let again = std::fs::read_to_string(scratch.file("b.html")).unwrap();
     assert_eq!(again, page);
     std::fs::copy(scratch.file("result.json"), scratch.file("other.json")).unwrap();
-    let made = ringfall(&scratch, &["report", "result.json", "other.json", "--output", "two.html"]);
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    ended_well(ringfall(
+        &scratch,
+        &["report", "result.json", "other.json", "--output", "two.html"],
+    ));
     let two = std::fs::read_to_string(scratch.file("two.html")).unwrap();
     assert!(two.contains("other") && two.contains("What differs is bold"));
 }
@@ -44,10 +44,8 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
 #[test]
 fn a_merged_result_has_a_page_too() {
     let scratch = Scratch::new("merged");
-    let ran = scratch.run(&["--max-requests", "6", "--duration", "60", "--trials", "2"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
-    let made = ringfall(&scratch, &["report", "result.json", "result_trial1.json"]);
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    ended_well(scratch.run(&["--max-requests", "6", "--duration", "60", "--trials", "2"]));
+    ended_well(ringfall(&scratch, &["report", "result.json", "result_trial1.json"]));
     let page = std::fs::read_to_string(scratch.file("report.html")).unwrap();
     // Both are on it by name.
     for name in ["result.json", "result_trial1.json"] {
@@ -90,8 +88,7 @@ fn a_pointer_of_git_lfs_is_named_wherever_a_file_is_read() {
 #[test]
 fn what_is_no_result_is_named_with_status_2() {
     let scratch = Scratch::new("foreign");
-    let ran = scratch.run(&["--max-requests", "6", "--duration", "60"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(scratch.run(&["--max-requests", "6", "--duration", "60"]));
     let whole = std::fs::read(scratch.file("result.json")).unwrap();
     let cut = &whole[..whole.len() / 2];
     for (name, bytes, word) in [
@@ -135,8 +132,7 @@ fn a_failed_health_is_a_status_only_when_asked() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mooncake_part.jsonl");
     let flags = ["--config", thin, "--model", "thin", "--arrival", "open", "--duration", "80"];
     let replay = ["--mooncake-trace", trace, "--trace-speedup", "0", "--replay-cycles", "1"];
-    let ran = scratch.run(&[&flags[..], &replay].concat());
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(scratch.run(&[&flags[..], &replay].concat()));
     let health = &scratch.json()["summary"]["cache_stats"]["storage_health"];
     assert_eq!(health["overall_status"], "FAIL");
     let asked = scratch.run(&[&flags[..], &replay, &["--fail-on-health"]].concat());

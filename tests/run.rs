@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, ended_well, finish, output, text};
 
 fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} is no number"))
@@ -23,8 +23,7 @@ fn an_output_with_the_name_of_a_runs_data_is_refused() {
 #[test]
 fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
     let scratch = Scratch::new("sums");
-    let output = scratch.run(&["--max-requests", "24", "--duration", "60", "--verify", "full"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&["--max-requests", "24", "--duration", "60", "--verify", "full"]));
     let json = scratch.json();
     assert!(number(&json, "/requests_completed") > 0.0);
     assert_eq!(number(&json, "/ringfall/verify/blocks_bad"), 0.0);
@@ -138,8 +137,7 @@ fn many_allocation_permits_and_few_end_all_the_same() {
     let scratch = Scratch::new("permits");
     let more =
         ["--max-concurrent-allocs", "1", "--shards", "2", "--warmup", "1", "--duration", "6"];
-    let output = scratch.run(&more);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&more));
     let json = scratch.json();
     assert!(number(&json, "/ringfall/waits/allocation_permit_ms/count") > 0.0);
     assert_eq!(number(&json, "/ringfall/window/warmup_seconds"), 1.0);
@@ -150,8 +148,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let scratch = Scratch::new("pipe");
     let mut child = scratch.start(&["--max-requests", "3", "--duration", "60"]);
     drop(child.stdout.take());
-    let output = crate::support::finish(child);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(finish(child));
     assert!(number(&scratch.json(), "/requests_completed") > 0.0);
 }
 
@@ -199,8 +196,7 @@ fn nvme_commands_go_to_namespaces_alone_and_nothing_is_made_elsewhere() {
 fn each_log_level_says_more_than_the_one_before() {
     let said = |level: &str| {
         let scratch = Scratch::new("log-level");
-        let ran = scratch.run(&["--log-level", level, "--duration", "2"]);
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let ran = ended_well(scratch.run(&["--log-level", level, "--duration", "2"]));
         String::from_utf8_lossy(&ran.stderr).into_owned()
     };
     let parts: [(&str, &[&str]); 3] = [

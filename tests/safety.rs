@@ -8,7 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, copy_program, data_bytes, finish, output, skipped, text, wait_until,
+    Scratch, assert_fails, copy_program, data_bytes, ended_well, finish, output, skipped, text,
+    wait_until,
 };
 
 #[test]
@@ -18,8 +19,7 @@ fn a_directory_in_use_is_refused_and_the_other_run_is_not_disturbed() {
     wait_until("the first run has its data file", || data_bytes(&scratch.store()) > 0);
     let second = scratch.run(&["--output", "second.json"]);
     assert_fails(&second, 1, &["in use by another run", "--cache-dir"]);
-    let first = finish(first);
-    assert_eq!(first.status.code(), Some(0), "{}", crate::support::text(&first));
+    ended_well(finish(first));
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn too_little_space_says_how_much_is_missing() {
 #[test]
 fn a_storage_tier_that_may_be_smaller_is_and_says_so() {
     let scratch = Scratch::new("smaller");
-    let output = scratch.run(&["--storage-capacity-gb", "1000000", "--max-requests", "3"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output =
+        ended_well(scratch.run(&["--storage-capacity-gb", "1000000", "--max-requests", "3"]));
     assert!(text(&output).contains("the storage tier holds"), "{}", text(&output));
     let ours = &scratch.json()["ringfall"];
     let shortage = &ours["shortages"][0];
@@ -58,8 +58,7 @@ fn a_step_that_is_refused_while_the_run_goes_on_lowers_the_tier() {
     wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     let limit = Rlimit { current: Some(96 << 20), maximum: Some(96 << 20) };
     prlimit(Some(Pid::from_child(&run)), Resource::Fsize, limit).unwrap();
-    let output = finish(run);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(finish(run));
     // The terminal breaks its lines.
     let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("instead of 512.0 MiB since"), "{said}");
@@ -93,8 +92,7 @@ fn a_limit_of_file_sizes_is_named_before_anything_is_measured() {
     let words = ["may hold 19.5 MiB", "raise the limit of file sizes (ulimit -f)"];
     assert_fails(&limited("20000", &["--preallocate", "reserve"]), 1, &words);
     assert_eq!(scratch.leftovers(), [""; 0]);
-    let ran = limited("98304", &["--duration", "1"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(limited("98304", &["--duration", "1"]));
     let shortage = &scratch.json()["ringfall"]["shortages"][0];
     assert_eq!(
         (&shortage["given_bytes"], &shortage["since_s"]),
@@ -216,8 +214,7 @@ fn files_beside_the_store_survive() {
     std::fs::create_dir(scratch.store()).unwrap();
     let theirs = scratch.store().join("theirs.kv");
     std::fs::write(&theirs, b"theirs").unwrap();
-    let output = scratch.run(&["--duration", "1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", crate::support::text(&output));
+    ended_well(scratch.run(&["--duration", "1"]));
     assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
     let names: Vec<_> = std::fs::read_dir(scratch.store()).unwrap().collect();
     assert_eq!(names.len(), 1, "the run's own files are gone");

@@ -7,7 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, assert_valid, assert_valid_as, finish, output, spawn, text, wait_until,
+    Scratch, assert_fails, assert_valid, assert_valid_as, ended_well, finish, output, spawn, text,
+    wait_until,
 };
 
 const DEVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices");
@@ -249,8 +250,7 @@ fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
                 --html-output w.html";
     let mut arguments = vec!["simulate", "--device", &devices];
     arguments.extend(line.split_whitespace());
-    let ended = output(ringfall(&scratch, &arguments));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let ended = ended_well(output(ringfall(&scratch, &arguments)));
     let table: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("w.json")).unwrap()).unwrap();
     let rows = table["rows"].as_array().unwrap();
@@ -325,9 +325,7 @@ fn classes_are_held_against_the_targets_of_the_run() {
             "simulate --device {DEVICES}/fast-nvme.yaml --config targets.yaml --output {result} \
              --model tiny-1b --num-users 40 --duration 30 --seed {seed} --arrival closed --details"
         );
-        let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
-        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-        ended
+        ended_well(output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>())))
     };
     let ended = simulate(1, "result.json");
     let result = scratch.json();
@@ -342,8 +340,7 @@ fn classes_are_held_against_the_targets_of_the_run() {
     // And so they are when the results are read again.
     simulate(2, "second.json");
     let merged = ["merge", "result.json", "second.json", "--output", "merged.json"];
-    let ended = output(ringfall(&scratch, &merged));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(output(ringfall(&scratch, &merged)));
     let merged: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("merged.json")).unwrap()).unwrap();
     let merged = &merged["summary"]["qos_metrics"]["interactive"];
@@ -363,8 +360,7 @@ fn waiting_for_room_is_no_storage_time_of_a_request_and_has_a_figure_of_its_own(
          --num-users 12 --duration 200 --seed 1 --arrival closed --cpu-mem-gb 8 --prefill-only \
          --disable-multi-turn --disable-prefix-caching --generation-mode none --shards 1"
     );
-    let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>())));
     let result = scratch.json();
     let mean = |pointer: &str| result.pointer(pointer).unwrap()["mean"].as_f64().unwrap();
     let (all, io) =
@@ -391,8 +387,7 @@ fn a_drive_that_does_not_bind_is_said_not_to() {
                 closed --generation-mode realistic --output result.json";
     let mut arguments = vec!["simulate", "--device", &devices];
     arguments.extend(line.split_whitespace());
-    let ended = output(ringfall(&scratch, &arguments));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let ended = ended_well(output(ringfall(&scratch, &arguments)));
     let result = scratch.json();
     assert_valid(&result);
     let simulation = &result["ringfall"]["simulation"];
@@ -462,8 +457,7 @@ fn traces_and_the_autoscaler_work_without_a_drive() {
          --enable-autoscaling --autoscaler-mode capacity --arrival closed --cpu-mem-gb 0 \
          --generation-mode none --model tiny-1b"
     );
-    let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>())));
     let found = &scratch.json()["ringfall"]["autoscaler"];
     let peak = found["peak_gib_per_s"].as_f64().unwrap();
     assert!((peak * 1.073_741_824 / 3.0 - 1.0).abs() < 0.05, "{found}");

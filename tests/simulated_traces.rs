@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, ended_well, output, text};
 
 const DEVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices");
 const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n";
@@ -40,8 +40,7 @@ fn a_trace_without_gaps_ends_when_its_last_operation_does() {
     std::fs::write(scratch.file("t.csv"), writes(200, |n| format!("k{n}"))).unwrap();
     let line = "simulate --device DEVICES/slow-vmfs.yaml,DEVICES/fast-nvme.yaml --replay-trace \
                 t.csv --trace-speedup 0 --seed 7 --output w.json";
-    let ended = ringfall(&scratch, line);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    ended_well(ringfall(&scratch, line));
     let table: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("w.json")).unwrap()).unwrap();
     let rates: Vec<f64> =

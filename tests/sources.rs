@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, ended_well, text};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mooncake_part.jsonl");
@@ -21,8 +21,7 @@ fn thin(name: &str, more: &[&str]) -> Value {
     let scratch = Scratch::new(name);
     let thin = ["--config", THIN, "--model", "thin", "--arrival", "open", "--shards", "1"];
     let one = ["--max-inflight-requests", "1", "--duration", "600", "--durability", "none"];
-    let output = scratch.run(&[&thin[..], &one[..], more].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&[&thin[..], &one[..], more].concat()));
     scratch.json()
 }
 
@@ -311,8 +310,7 @@ fn a_run_that_read_nothing_agrees_with_no_recording() {
         let nothing_to_read =
             ["--prefill-only", "--disable-multi-turn", "--disable-prefix-caching"];
         let more = ["--validation-trace", &trace, "--max-requests", "6", "--duration", "60"];
-        let output = scratch.run(&[&nothing_to_read[..], &more].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let output = ended_well(scratch.run(&[&nothing_to_read[..], &more].concat()));
         let json = scratch.json();
         let ours = &json["ringfall"]["validation"];
         for unknown in ["measured_hit_rate", "relative_error", "passed"] {
@@ -332,8 +330,7 @@ fn urgent_classes_are_served_first_when_there_is_too_much_to_do() {
     let scratch = Scratch::new("qos");
     let crowd = ["--users", "150", "--arrival", "open", "--max-requests", "450"];
     let few = ["--max-inflight-requests", "2", "--duration", "80", "--disable-multi-turn"];
-    let output = scratch.run(&[&crowd[..], &few].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    ended_well(scratch.run(&[&crowd[..], &few].concat()));
     let json = scratch.json();
     let p95 = |class: &str| number(&json, &format!("/summary/qos_metrics/{class}/latency_ms/p95"));
     let (first, second, third) = (p95("interactive"), p95("responsive"), p95("batch"));
@@ -344,8 +341,7 @@ fn urgent_classes_are_served_first_when_there_is_too_much_to_do() {
 fn an_autoscaled_run_that_is_too_short_says_so_and_keeps_its_curve() {
     let scratch = Scratch::new("autoscale");
     let capacity = ["--enable-autoscaling", "--autoscaler-mode", "capacity", "--users", "2"];
-    let output = scratch.run(&[&capacity[..], &["--duration", "40"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(scratch.run(&[&capacity[..], &["--duration", "40"]].concat()));
     let json = scratch.json();
     let rows = json["summary"]["autoscaling_stats"].as_array().unwrap();
     assert!(!rows.is_empty());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, assert_valid_as, text};
+use crate::support::{Scratch, assert_fails, assert_valid, assert_valid_as, ended_well, text};
 
 /// A suite of small runs in a scratch directory, with its data in `store`.
 fn suite(scratch: &Scratch, store: &Path, workloads: &str) -> Command {
@@ -85,8 +85,7 @@ fn a_suite_that_was_killed_goes_on_where_it_was() {
     child.kill().unwrap();
     child.wait().unwrap();
     let before = std::fs::metadata(&first).unwrap().modified().unwrap();
-    let output = resumed(&scratch);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(resumed(&scratch));
     let table: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = verdicts(&table);
     let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
@@ -131,8 +130,7 @@ fn what_no_suite_can_be_is_refused_before_anything_runs() {
     assert_fails(&wrong.arg("--durability=never").output().unwrap(), 2, &["cpu-only", "never"]);
     let mut dry = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     dry.args(["suite", "--dry-run"]).current_dir(&scratch.path);
-    let output = dry.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = ended_well(dry.output().unwrap());
     assert!(text(&output).contains("mlperf_stress_70b"), "{}", text(&output));
     assert!(scratch.leftovers().is_empty(), "{:?}", scratch.leftovers());
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, output, skipped, text};
+use crate::support::{Scratch, ended_well, output, skipped, text};
 
 #[test]
 fn a_trace_counts_what_the_kernel_counts_or_the_run_says_why_not() {
@@ -56,8 +56,7 @@ fn without_bpftrace_the_run_goes_on_and_says_so() {
     let scratch = Scratch::new("untraced");
     let mut command = scratch.run_command(&["--enable-latency-tracing"]);
     command.env("PATH", "/nowhere");
-    let ran = output(command);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let ran = ended_well(output(command));
     assert!(text(&ran).contains("bpftrace is not installed"), "{}", text(&ran));
     let result = scratch.json();
     assert!(result["ringfall"]["block_trace"].is_null());
@@ -68,8 +67,7 @@ fn without_bpftrace_the_run_goes_on_and_says_so() {
 fn fio_takes_the_job_of_a_run_also_from_its_json() {
     let scratch = Scratch::new("fio-job");
     let job = scratch.file("job.fio");
-    let ran = scratch.run(&["--fio-output", job.to_str().unwrap()]);
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    ended_well(scratch.run(&["--fio-output", job.to_str().unwrap()]));
     let again = scratch.file("again.fio");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     report.arg("report").arg(scratch.file("result.json")).arg("--output").arg(&again);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, ended_well, text};
 
 fn read(scratch: &Scratch, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(scratch.file(name)).unwrap()).unwrap()
@@ -13,8 +13,8 @@ fn read(scratch: &Scratch, name: &str) -> Value {
 #[test]
 fn trials_are_kept_and_summed_up_as_merge_does() {
     let scratch = Scratch::new("trials");
-    let output = scratch.run(&["--max-requests", "8", "--duration", "60", "--trials", "3"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output =
+        ended_well(scratch.run(&["--max-requests", "8", "--duration", "60", "--trials", "3"]));
     let page = text(&output);
     for words in ["trial 1 of 3", "trial 3 of 3", "result_trial3.json", "median", "CV"] {
         assert!(page.contains(words), "{words:?} is not in: {page}");

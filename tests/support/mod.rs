@@ -271,6 +271,13 @@ pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
+/// The output of a run, which ended with status 0.
+#[track_caller]
+pub fn ended_well(output: Output) -> Output {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    output
+}
+
 /// The run failed as it should: status, every word in the message, no panic, no backtrace.
 pub fn assert_fails(output: &Output, status: i32, words: &[&str]) {
     let text = text(output);
