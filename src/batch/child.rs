@@ -70,9 +70,6 @@ pub(super) enum End {
 
 impl Running<'_> {
     /// Starts the job in a process group of its own, which a terminal's Ctrl-C does not reach.
-    ///
-    /// # Errors
-    /// Its log can't be written, or no process can be started.
     pub(super) fn start(batch: &Batch, place: usize, stdin: File) -> Result<Running<'_>> {
         let job = &batch.jobs[place];
         let (output, log) = (job.output(&batch.directory), job.log(&batch.directory));

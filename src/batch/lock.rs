@@ -74,9 +74,6 @@ impl Lock {
     }
 
     /// A copy of the lock that a job holds as long as it lives: its standard input, which is empty.
-    ///
-    /// # Errors
-    /// No file descriptor is left.
     pub(super) fn for_job(&self) -> Result<File> {
         self.0.try_clone().context("there is no file descriptor left for a job")
     }

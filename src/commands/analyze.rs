@@ -26,9 +26,6 @@ const GROUPINGS: [&[Dimension]; 4] =
 const CELLS: [Dimension; 3] = [Dimension::CpuMemory, Dimension::Model, Dimension::Users];
 
 /// Reads both collections and prints how they differ.
-///
-/// # Errors
-/// When a file can't be understood, or nothing was run on both.
 pub fn run(fast: &Path, slow: &Path, args: &TableArgs) -> Result<Exit> {
     let fast = Collection::read(fast)?;
     let slow = Collection::read(slow)?;

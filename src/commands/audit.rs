@@ -14,9 +14,6 @@ use super::{is_stdout, print, print_json, refuse_input, write_form};
 use crate::cli::AuditArgs;
 
 /// Audits the results and says what was found.
-///
-/// # Errors
-/// None of the paths holds a result that can be read, or an output can't be written.
 pub fn run(args: &AuditArgs) -> Result<Exit> {
     let outputs = [
         ("--json", &args.json),

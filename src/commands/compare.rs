@@ -28,9 +28,6 @@ const LEGEND: &str = "go by: the conclusion rests on it; also: it shows less, an
                       (their latencies and storage I/O) leave out those that had not finished.";
 
 /// Reads both sides and prints how they differ.
-///
-/// # Errors
-/// When a file can't be understood.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
     if args.files.len() == 1 {
         let what = "one result is given: give the one to compare it with too, or several of each \

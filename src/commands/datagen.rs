@@ -26,10 +26,7 @@ use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArg
 /// Smallest and largest block among which duplicates are counted, bytes.
 const COUNTED_BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
 
-/// Runs the subcommand.
-///
-/// # Errors
-/// Invalid arguments, or a failure to generate or analyze the data.
+/// Analyzes, writes or compares content, as asked.
 pub fn run(args: &DatagenArgs) -> Result<Exit> {
     let interrupt = interrupt()?;
     let done = match &args.command {

@@ -15,9 +15,6 @@ use super::{machine_of, print, print_json};
 use crate::cli::DiscoverArgs;
 
 /// Looks at the machine and says what it found.
-///
-/// # Errors
-/// The model is not known, or standard output can't be written.
 pub fn run(args: &DiscoverArgs) -> Result<Exit> {
     // What a run of this model is made with here; the model may be the beginning of a name.
     let typed = Options { model: Some(args.model.clone()), ..Options::default() };

@@ -41,9 +41,6 @@ const BUFFER_SHARE: u64 = 2;
 const BUFFER_BYTES: u64 = GIB;
 
 /// Lists the layouts, compares them, or replays a recording.
-///
-/// # Errors
-/// An argument is invalid, the directory can't be used, or an output can't be written.
 pub fn run(args: &LayoutsArgs) -> Result<Exit> {
     match &args.command {
         None => print(&layouts_list()),
@@ -101,9 +98,6 @@ struct Output<'a> {
 impl Output<'_> {
     /// Writes and shows the figures of work whose files are removed by now, and the sentence
     /// that `failed` has about what went wrong.
-    ///
-    /// # Errors
-    /// The work failed, its files could not be removed, or an output can't be written.
     fn told<R: Serialize>(
         &self,
         found: Result<Option<R>>,

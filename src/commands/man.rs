@@ -16,9 +16,6 @@ use super::{print, write_out};
 use crate::cli::{Cli, ManArgs};
 
 /// Prints the program's page, or writes those of all commands to a directory.
-///
-/// # Errors
-/// The pages can't be written.
 pub fn run(args: &ManArgs) -> Result<Exit> {
     // Each command has a page; `help` would only repeat them.
     let mut program = Cli::command().disable_help_subcommand(true);

@@ -23,9 +23,6 @@ use super::{print, print_json, refuse_input, spread_page, tell, write_form};
 use crate::cli::MergeArgs;
 
 /// Reads the results, merges them, and prints or writes what they are together.
-///
-/// # Errors
-/// When a file can't be understood or they were configured differently.
 pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
     let expanded = ranks::expanded(&args.files)?;
     let mut merged = match &expanded {
@@ -99,10 +96,6 @@ pub(super) struct Merged {
 }
 
 /// Merges the results in those files, of which memory holds one at a time.
-///
-/// # Errors
-/// When a file can't be understood, is given twice, or was configured differently and that is not
-/// allowed.
 pub(super) fn merge_files(
     files: &[PathBuf],
     allow_different: bool,
@@ -136,10 +129,8 @@ impl Write for Content {
 struct Measured(BTreeMap<u64, PathBuf>);
 
 impl Measured {
-    /// Adds a result, if it is of a drive: a simulation has the same latencies each time.
-    ///
-    /// # Errors
-    /// It is a copy of another.
+    /// Adds a result, and refuses a copy of another, if it is of a drive: a simulation has the same
+    /// latencies each time.
     fn add(&mut self, path: &Path, document: &Document) -> Result<()> {
         let ours = &document.ringfall;
         if ours.simulation.is_some() || document.requests_completed.known().unwrap_or(0) == 0 {
@@ -160,9 +151,6 @@ impl Measured {
 }
 
 /// The outlines of the results, each file once.
-///
-/// # Errors
-/// When one can't be understood, is given twice, or is a copy of another.
 fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
     let (mut runs, mut measured) = (BTreeMap::new(), Measured::default());
     let mut outlines = Vec::new();
@@ -222,9 +210,6 @@ fn contained(file: &Path, other: &Path, run: &str) -> FileProblem {
 }
 
 /// The results, each file once.
-///
-/// # Errors
-/// When one can't be understood, or is given twice.
 pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
     let mut inputs: Vec<ResultFile> = Vec::new();
     each_once(files, |_, input| {
@@ -235,9 +220,6 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
 }
 
 /// The document with its keys in order, as merged results have always been written.
-///
-/// # Errors
-/// A figure is no JSON.
 pub(super) fn sorted(document: &Document) -> Result<serde_json::Value> {
     serde_json::to_value(document).context("the result can't be written as JSON")
 }

@@ -129,9 +129,6 @@ fn tell_error(error: impl Display) {
 
 /// The outcome of work, and that of what follows it, such as its cleaning up: where both failed, an
 /// error that tells both.
-///
-/// # Errors
-/// Those of either.
 fn both<T>(first: anyhow::Result<T>, second: anyhow::Result<()>) -> anyhow::Result<T> {
     match (first, second) {
         (Err(first), Err(second)) => {
@@ -267,9 +264,6 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// Refuses to write over what is read.
-///
-/// # Errors
-/// The output is one of the inputs.
 fn refuse_input<'a>(
     flag: &str,
     output: &Path,

@@ -18,10 +18,7 @@ use super::run::write_fio_job;
 use super::{print, refuse_input, tell};
 use crate::cli::ReportArgs;
 
-/// Makes the report.
-///
-/// # Errors
-/// A result can't be read or is none; the report can't be written.
+/// Makes a page or a table of results.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let output = &args.output;
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();

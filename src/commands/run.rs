@@ -66,9 +66,6 @@ fn work_of(plan: &Plan) -> Work {
 }
 
 /// Runs the plan and writes its results.
-///
-/// # Errors
-/// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.io_trace_log.is_some() {
         return simulated::logical(plan, command_line);
@@ -113,9 +110,6 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 
 /// Result of the plan's run, which is neither written nor shown, and ends early with loads that are
 /// enough; its data is deleted.
-///
-/// # Errors
-/// When the run could not begin or go on, its drive failed, or its data could not be deleted.
 pub(super) fn measured(
     plan: &Plan,
     command_line: Vec<String>,

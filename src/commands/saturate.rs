@@ -53,9 +53,6 @@ const SIZE_GIB_MAX: f64 = 4_194_304.0;
 const TIME_LIMIT_S_MAX: u32 = 86_400;
 
 /// Finds the limits, and writes and shows them.
-///
-/// # Errors
-/// Invalid arguments, or a failed I/O.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
     if args.what == SaturateTarget::Vram {
         return vram::run(args);
@@ -103,9 +100,6 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
 }
 
 /// Limits of one drive, which are not written; none where a signal ended the search.
-///
-/// # Errors
-/// As [`run`].
 pub(super) fn limits(args: &SaturateArgs, interrupt: &Interrupt) -> Result<Option<Roofline>> {
     check(args)?;
     check_place(args, None)?;

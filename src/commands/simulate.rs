@@ -21,9 +21,6 @@ use crate::cli::SimulateArgs;
 const COMBINATIONS_MAX: usize = 10_000;
 
 /// Simulates what was asked for.
-///
-/// # Errors
-/// A file or a setting is wrong, or results can't be written.
 pub fn run(args: &SimulateArgs, command_line: Vec<String>) -> Result<Exit> {
     let mut devices =
         args.device.iter().map(|path| DeviceFile::read(path)).collect::<Result<Vec<_>, _>>()?;

@@ -27,10 +27,6 @@ use crate::cli::SuiteArgs;
 const BESIDES_S: f64 = 6.0;
 
 /// Runs the workloads that are not done, and makes the tables.
-///
-/// # Errors
-/// Something is wrong with what is asked for, or results can't be written. A workload that fails is
-/// no error of the suite's.
 pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
     let (directory, suite) = match &args.resume {
         Some(directory) => match SavedSuite::read(directory)? {

@@ -24,10 +24,6 @@ use table::GrowingTable;
 const FAILURES_SHOWN: usize = 5;
 
 /// Runs the sweep, or lists what it would run.
-///
-/// # Errors
-/// A flag, a value or a combination is wrong, which is found before anything runs; or the results
-/// can't be kept.
 pub fn run(args: &SweepArgs) -> Result<Exit> {
     refuse(args)?;
     let axes = args.vary.iter().map(|typed| space::axis(typed)).collect::<Result<Vec<_>, _>>()?;

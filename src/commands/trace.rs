@@ -31,10 +31,7 @@ const MEMORY_BYTES: u64 = GIB;
 /// Most sizes of DRAM in a plan: each has a sentence and rows on a page.
 const DRAM_SIZES_MAX: usize = 4;
 
-/// Runs the subcommand.
-///
-/// # Errors
-/// An argument is invalid, the trace can't be read, or an output can't be written.
+/// Shows a trace, or a plan for it.
 pub fn run(args: &TraceArgs) -> Result<Exit> {
     let interrupt = interrupt()?;
     let done = match &args.command {

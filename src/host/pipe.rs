@@ -108,9 +108,6 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
 
 impl InputFile {
     /// Metadata of the file.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn metadata(&self) -> Result<Metadata> {
         self.file.metadata()
     }

@@ -9,9 +9,6 @@ use serde::Serialize;
 ///
 /// All that is written of a result goes through here: each other type of writer, and each other
 /// way of formatting, would have the compiler make the code of all its types once more.
-///
-/// # Errors
-/// Returns the error of `out`.
 pub fn write_text(document: &impl Serialize, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(serde_json::to_writer_pretty(out, document)?)
 }

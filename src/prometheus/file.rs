@@ -27,9 +27,6 @@ pub struct MetricsFile {
 
 impl MetricsFile {
     /// Writes the file, and begins to keep it up to date.
-    ///
-    /// # Errors
-    /// It can't be written, is no plain file, or no thread can be started.
     pub fn start(path: &Path, identity: RunIdentity, last: Arc<LastLook>) -> Result<MetricsFile> {
         let spot = Spot::make(path)?;
         if !spot.is_for_file()? {

@@ -37,9 +37,6 @@ pub struct MetricsServer {
 
 impl MetricsServer {
     /// Begins to serve at that address; port 0 takes a free one.
-    ///
-    /// # Errors
-    /// The address can't be bound, or no thread be started.
     pub fn start(
         address: SocketAddr,
         identity: RunIdentity,

@@ -26,9 +26,6 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to publish the metrics of that plan's run; none where nobody asked for them.
-    ///
-    /// # Errors
-    /// The address can't be bound, or the file can't be written.
     pub fn start(plan: &Plan) -> Result<Option<Watch>> {
         if plan.metrics_listen.is_none() && plan.metrics_file.is_none() {
             return Ok(None);

@@ -43,9 +43,6 @@ impl Mapping {
     /// Maps `bytes`, rounded up to whole huge pages: of 4 KiB pages, the drive is given 32 for an
     /// I/O of 128 KiB, at about half of its rate where few I/Os are in flight. `reserved` tries
     /// huge pages set aside by the administrator before transparent ones.
-    ///
-    /// # Errors
-    /// When the kernel gives no memory.
     pub fn new(bytes: usize, reserved: bool) -> Result<Mapping, SetupError> {
         let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
         if reserved && let Ok(start) = map(length_bytes, OPEN, libc::MAP_HUGETLB) {
@@ -64,9 +61,6 @@ impl Mapping {
 
     /// Address space for `bytes` (rounded up to 2 MiB) without any claim to memory: no byte of it
     /// may be touched before [`Mapping::populate`] has given its range memory.
-    ///
-    /// # Errors
-    /// When there is not so much address space.
     pub fn closed(bytes: usize) -> Result<Mapping, SetupError> {
         let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
         Mapping::ordinary(length_bytes, libc::PROT_NONE)

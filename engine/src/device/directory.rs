@@ -161,9 +161,6 @@ impl CacheDir {
     }
 
     /// Bytes an ordinary user may still write to this file system.
-    ///
-    /// # Errors
-    /// When the file system doesn't say.
     pub fn free_bytes(&self) -> Result<u64, SetupError> {
         let stat = rustix::fs::statvfs(self.path()).map_err(|errno| {
             directory_error("ask for the free space of", self.path(), &errno.into())

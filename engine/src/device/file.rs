@@ -57,9 +57,6 @@ pub struct DataFile {
 
 impl DataFile {
     /// Takes over a file opened with O_DIRECT.
-    ///
-    /// # Errors
-    /// When it can't be looked at.
     pub fn new(file: File, path: PathBuf, preallocate: Preallocate) -> std::io::Result<DataFile> {
         let metadata = file.metadata()?;
         let (identity, is_device) = (identity(&metadata), metadata.file_type().is_block_device());
@@ -118,9 +115,6 @@ impl DataFile {
     }
 
     /// Another descriptor of the open data file, which stays valid for as long as it is held.
-    ///
-    /// # Errors
-    /// When there are too many.
     pub fn descriptor(&self) -> std::io::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
     }

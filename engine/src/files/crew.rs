@@ -66,9 +66,6 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 impl FileCrew {
     /// Starts so many threads. `direct_bytes` is the longest I/O that passes the page cache by; 0
     /// where none does.
-    ///
-    /// # Errors
-    /// A thread, or memory for such I/O, can't be had.
     pub fn start(
         directory: Arc<HeldDirectory>,
         threads: usize,

@@ -265,9 +265,6 @@ impl Load {
     }
 
     /// Closes the window, stops the threads, and adds up what they counted.
-    ///
-    /// # Errors
-    /// The first I/O that failed.
     pub fn stop(self) -> Result<LoadFigures, LoadError> {
         let end_ns = monotonic_now().as_ns();
         self.shared.window_end_ns.store(end_ns, Ordering::Relaxed);

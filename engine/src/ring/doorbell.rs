@@ -61,9 +61,6 @@ pub struct Doorbell {
 
 impl Doorbell {
     /// The bell of a thread that is awake.
-    ///
-    /// # Errors
-    /// When no eventfd can be had.
     pub fn new() -> Result<Arc<Doorbell>, SetupError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
             SetupError::new(

@@ -53,9 +53,6 @@ pub struct LaneRing<D: Dialect = Files> {
 
 impl LaneRing {
     /// Makes a ring on this thread, which must be the one to drive it. The buffers hold zeros.
-    ///
-    /// # Errors
-    /// When the kernel, its limits or the memory do not allow it.
     pub fn new(
         file: RawFd,
         lanes: u32,

@@ -225,9 +225,6 @@ impl Shard {
     }
 
     /// Makes what is on storage survive a power cut; shares a flush with writes that end meanwhile.
-    ///
-    /// # Errors
-    /// The flush failed.
     pub async fn flush(&self) -> Result<(), IoError> {
         self.path.flush(self.path.all_drives()).await.map(|_ended| ())
     }

@@ -101,9 +101,6 @@ impl Blueprint {
     }
 
     /// A shard in that seat.
-    ///
-    /// # Errors
-    /// When there is no memory for its buffers.
     pub fn join(&self, seat: Seat) -> Result<Rc<Shard>, SetupError> {
         let pool = BufferPool::new(self.io_bytes as usize, self.buffers())?;
         Ok(self.join_with(pool, seat, Bell::silent())?.shard)
@@ -218,9 +215,6 @@ pub struct ShardSpec {
 }
 
 /// Opens the shard on this glommio executor.
-///
-/// # Errors
-/// When this kernel, its limits or the memory do not allow it.
 pub fn open_shard(
     spec: ShardSpec,
     links: Box<dyn Links>,

@@ -81,9 +81,6 @@ impl CpuPool {
     /// only. The rest comes in steps ([`Space`]), each after a look at `gauge`. Its chunks are
     /// page-locked for `gpu`, where there is one, so that copies between the two need no other
     /// memory.
-    ///
-    /// # Errors
-    /// When there is not so much address space.
     pub fn growing(
         capacity_bytes: u64,
         first_bytes: u64,

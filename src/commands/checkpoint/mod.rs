@@ -37,10 +37,7 @@ use super::memory::reset_peak_memory;
 use super::run::check_output_writable;
 use super::{interrupt, tell_error, write_form, write_result};
 
-/// Runs the subcommand.
-///
-/// # Errors
-/// Invalid arguments, or a failure of the work itself.
+/// Writes, reads, trains or compares, as asked.
 pub fn run(args: &CheckpointArgs) -> Result<Exit> {
     match &args.command {
         CheckpointCommand::Write(args) => write(args),
@@ -146,9 +143,6 @@ fn beside<R>(name: &str, other: impl FnOnce(&Receiver<()>) + Send, work: impl Fn
 }
 
 /// Settings and manifest of a job's checkpoint; nothing where the list of models is shown instead.
-///
-/// # Errors
-/// No such checkpoint is possible, or the list can't be shown.
 fn planned(
     stream: &StreamArgs,
     job: &JobArgs,
@@ -166,9 +160,6 @@ fn planned(
 }
 
 /// Outcome of something that was done; nothing where it was interrupted, which is told.
-///
-/// # Errors
-/// Its failure.
 fn finished<R>(
     outcome: Result<R, StreamError>,
     interrupted: impl FnOnce() -> String,

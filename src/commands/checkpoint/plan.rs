@@ -47,9 +47,6 @@ pub(super) fn models_page() -> String {
 }
 
 /// Manifest of the checkpoint to write.
-///
-/// # Errors
-/// No such model, or ranks that can't be divided so.
 pub(super) fn manifest(job: &JobArgs, chunk_bytes: u64) -> Result<Manifest> {
     let shard_bytes = match parameters(job)? {
         Some(parameters) => shards_of(job, parameters)?,
@@ -106,9 +103,6 @@ fn shards_of(job: &JobArgs, parameters: u64) -> Result<Vec<u64>, InputError> {
 
 /// Threads and memory. A chunk whose length was not given is shorter where four of 32 MiB would
 /// take more than half of the memory that is left.
-///
-/// # Errors
-/// The chunks do not fit in memory.
 pub(super) fn stream_settings(stream: &StreamArgs) -> Result<StreamSettings> {
     let room = Room::look();
     let memory = room.memory.as_ref().map_or(u64::MAX, |memory| memory.bytes / MEMORY_PART);

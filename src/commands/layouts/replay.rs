@@ -35,9 +35,6 @@ const SEED: u64 = 42;
 const LONG_S: f64 = 60.0;
 
 /// Replays a recording.
-///
-/// # Errors
-/// The recording can't be read, the directory can't be used, or an output can't be written.
 pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
     refuse_launcher("layouts replay")?;
     let args = &LayoutsReplayArgs { cache_dir: directory(&args.cache_dir)?, ..args.clone() };

@@ -35,9 +35,6 @@ impl Expanded {
 }
 
 /// The files, and for each directory those of the ranks in it: `DIR/rank_*/*.json`.
-///
-/// # Errors
-/// A directory can't be read or holds none; there are fewer than two files.
 pub(super) fn expanded(files: &[PathBuf]) -> Result<Expanded, anyhow::Error> {
     let mut all = Vec::new();
     for file in files {

@@ -11,10 +11,7 @@ use ringfall_host::exit::Exit;
 
 use crate::cli::{MlperfArgs, MlperfCommand};
 
-/// Runs the subcommand.
-///
-/// # Errors
-/// Invalid arguments, or a failure of the work itself.
+/// Runs the part of the harness that is asked for.
 pub fn run(args: &MlperfArgs, command_line: Vec<String>) -> Result<Exit> {
     match &args.command {
         MlperfCommand::Shim(args) => shim::run(args),

@@ -23,9 +23,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const SUPERSEDED: &str = ".superseded";
 
 /// Waits, runs and waits.
-///
-/// # Errors
-/// As a run's.
 pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     let rank = Launcher::look().map_or(0, |launcher| launcher.rank);
     let (own, place) = own_of(args, rank, Facts::look().unix_s);

@@ -12,9 +12,6 @@ use crate::cli::MlperfReportArgs;
 use crate::commands::{print, print_json, refuse_input, write_form};
 
 /// Adds up and shows.
-///
-/// # Errors
-/// The directory holds no run, or the page can't be written.
 pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Exit> {
     let added = read(&args.run, command_line)?;
     let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
@@ -44,9 +41,6 @@ pub(super) fn shown<'a>(
 }
 
 /// Adds up the run in that directory.
-///
-/// # Errors
-/// It holds none.
 pub(super) fn read(run: &Path, command_line: &[String]) -> Result<Added> {
     let shape = Shape::found(run);
     if shape.ranks == 0 {

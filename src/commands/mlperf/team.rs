@@ -36,9 +36,6 @@ pub(super) struct Team {
 impl Team {
     /// Meets the other ranks of the launch in `results`, if a launcher has started several. The
     /// runs' own directories differ where each rank names the system after its own host.
-    ///
-    /// # Errors
-    /// The launcher does not say how many there are, or the directory can't be written.
     pub(super) fn gather(
         results: &Path,
         rank: Option<&Rank>,
@@ -87,9 +84,6 @@ impl Team {
 
     /// The run's directory, as rank 0 has chosen it. Of a run that is continued, each rank begins
     /// with the same trials: those that not all have done are to be done again by all.
-    ///
-    /// # Errors
-    /// Rank 0 can't choose one, or is gone.
     pub(super) fn agree_on(
         &self,
         choose: impl FnOnce() -> Result<PathBuf>,

@@ -32,9 +32,6 @@ pub(super) struct OpenGpu {
 }
 
 /// Opens the tier, and says in the plan how large it is.
-///
-/// # Errors
-/// It can't be had, and the plan does not do without it.
 pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     let asked_bytes = plan.gpu_memory_bytes;
     if asked_bytes == 0 {
@@ -87,9 +84,6 @@ pub(in crate::commands) struct Gpu {
 
 impl Gpu {
     /// Takes host memory in the place of so many GPUs'.
-    ///
-    /// # Errors
-    /// There is not so much.
     pub(in crate::commands) fn emulated(gpus: u32, device_bytes: u64) -> Result<Gpu> {
         let memory = EmulatedMemory::new(gpus, device_bytes)?;
         let emulated = Arc::clone(&memory);

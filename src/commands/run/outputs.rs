@@ -87,10 +87,7 @@ pub(in crate::commands) fn refuse_data_name(flag: &str, path: &Path) -> Result<(
 /// Size of the results of a few minutes: there must be room for them before the run begins.
 const RESULT_BYTES: usize = 256 << 10;
 
-/// Whether a file can be written there when the run is over.
-///
-/// # Errors
-/// It can't: why, and what to do.
+/// Refuses a place where no file can be written when the run is over.
 pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     if path == Path::new("-") {
         refuse!(

@@ -41,9 +41,6 @@ const LOGICAL_DEPTH: u32 = 16;
 const STORAGE_BYTES_DEFAULT: u64 = 1 << 46;
 
 /// Runs the plan without any drive, for its logical trace.
-///
-/// # Errors
-/// When the run could not begin, or its results could not be written.
 pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.depth_search.is_some() {
         let what = "--queue-depth auto has no effect with --io-trace-log: no drive is asked whose \
@@ -94,9 +91,6 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 }
 
 /// Runs the plan on that drive, writes and shows its results.
-///
-/// # Errors
-/// As [`logical`].
 pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Result<Exit> {
     refuse_what_needs_a_drive(plan)?;
     check_outputs(&all_outputs(plan).collect::<Vec<_>>())?;
@@ -133,9 +127,6 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
 }
 
 /// Says what makes no sense without a drive.
-///
-/// # Errors
-/// A sentence for each.
 pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
     none_of(plan.asked_of_a_drive().into_iter().map(|(flag, why)| {
         format!("{flag} has no effect in a simulated run ({why}): leave it out")
@@ -143,9 +134,6 @@ pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
 }
 
 /// Refuses an engine's layout on several drives: its files are in one directory.
-///
-/// # Errors
-/// A sentence.
 pub fn refuse_files_on_several(plan: &Plan, device: &DeviceFile) -> Result<(), InputError> {
     let files = plan.layout_plan.as_ref().filter(|_| device.drives > 1);
     none_of(files.map(|files| {
@@ -168,9 +156,6 @@ pub fn doubt_of_files(plan: &Plan) -> Option<&'static str> {
 }
 
 /// Runs the plan on that drive, and again with more of each resource, to tell which limited it.
-///
-/// # Errors
-/// As [`run`].
 pub fn explained(
     plan: &Plan,
     device: &DeviceFile,
@@ -189,9 +174,6 @@ pub fn explained(
 }
 
 /// Runs the plan on that drive.
-///
-/// # Errors
-/// Its inputs can't be read, or its trace can't be written.
 pub fn run(
     plan: &Plan,
     device: &DeviceFile,

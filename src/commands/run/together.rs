@@ -53,17 +53,11 @@ pub(in crate::commands) const GIVE_OUTPUT: &str = "give --output a directory tha
 
 impl Launch {
     /// Joins the other ranks, if the plan waits for them.
-    ///
-    /// # Errors
-    /// MPI was asked for, and can't begin.
     pub fn open(plan: &Plan) -> Result<Option<Launch>> {
         awaited(plan).map_or(Ok(None), |rank| Launch::of(rank, GIVE_OUTPUT))
     }
 
     /// Joins the other ranks, if this one can meet them. `remedy`: what to do where it can't.
-    ///
-    /// # Errors
-    /// MPI was asked for, and can't begin.
     pub fn of(rank: &Rank, remedy: &'static str) -> Result<Option<Launch>> {
         let Some((size, by)) = rank.meeting() else { return Ok(None) };
         let party = Party { rank: rank.launcher.rank, size, host: rank.host.clone() };
@@ -78,9 +72,6 @@ impl Launch {
     }
 
     /// Joins the others for one run.
-    ///
-    /// # Errors
-    /// The directory where they meet can't be written.
     pub fn join(&self) -> Result<Arc<Group>> {
         let Launch { session, place, remedy } = self;
         let told = || format!("the ranks can't meet in {place}: {remedy}");
@@ -154,9 +145,6 @@ pub(super) struct Together {
 }
 
 /// Hands this rank's result to rank 0, which merges all of them and writes what they are together.
-///
-/// # Errors
-/// The results can't be merged or written.
 pub(super) fn conclude(
     plan: &Plan,
     group: &Group,

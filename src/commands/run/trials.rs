@@ -38,9 +38,6 @@ const LINE: [(&str, &str); 4] = [
 ];
 
 /// Runs the plan as often as it says, and writes each result and their summary.
-///
-/// # Errors
-/// When a trial could not begin or go on, or a result could not be written.
 pub(super) fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.output.exists() && !plan.output.is_file() && !plan.output.is_dir() {
         refuse!(

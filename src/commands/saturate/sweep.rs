@@ -34,9 +34,6 @@ const OBJECT_BYTES_MAX: u64 = GIB;
 const WITH_RAMP: f64 = 1.2;
 
 /// Measures it, and writes and shows what was found.
-///
-/// # Errors
-/// Invalid arguments, a refusal by the store, or a file that can't be written.
 pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let plan = plan(args)?;
     let output = output(args, "objects");

@@ -33,9 +33,6 @@ const SECONDS_EACH: f64 = 1.0;
 const SECONDS_EACH_BOUNDS: (f64, f64) = (0.1, 10.0);
 
 /// Measures, and writes and shows what was found.
-///
-/// # Errors
-/// Invalid arguments, or a failed I/O or copy.
 pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let unix_s = Facts::look().unix_s as f64;
     let output = output(args, "vram");

@@ -54,9 +54,6 @@ pub(super) struct Described {
 
 impl Described {
     /// Reads the files.
-    ///
-    /// # Errors
-    /// One of them can't be understood.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Described>, InputError> {
         let mut all: Vec<Described> = Vec::new();
         for path in paths {
@@ -73,9 +70,6 @@ impl Described {
 }
 
 /// All runs of the sweep in their order.
-///
-/// # Errors
-/// A setting or a combination is wrong: each said once, with the combination.
 pub(super) fn runs(
     args: &SweepArgs,
     points: &[Point],

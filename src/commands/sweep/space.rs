@@ -59,9 +59,6 @@ const REFUSED: [(&str, &str); 8] = [
 ];
 
 /// Reads `num-users=50,100`.
-///
-/// # Errors
-/// It names no setting, one that can't be varied, or no values.
 pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
     let Some((name, values)) = typed.split_once('=') else {
         refuse!(
@@ -86,9 +83,6 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
 }
 
 /// Says why a setting makes no sense in a sweep.
-///
-/// # Errors
-/// It is one of those.
 pub(super) fn check_allowed(key: &str) -> Result<(), InputError> {
     match REFUSED.iter().find(|(refused, _)| *refused == key) {
         Some((_, why)) => refuse!("{} can't be used in a sweep: {why}", flag(key)),
@@ -115,9 +109,6 @@ fn setting(name: &str) -> Result<&'static Setting, InputError> {
 }
 
 /// All combinations, the last axis running fastest.
-///
-/// # Errors
-/// An axis is there twice, a value is not in the space, or there are too many combinations.
 pub(super) fn points(space: Option<SweepSpace>, axes: &[Axis]) -> Result<Vec<Point>, InputError> {
     if let Some(twice) =
         (1..axes.len()).find(|&at| axes[..at].iter().any(|axis| axis.key == axes[at].key))

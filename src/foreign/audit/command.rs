@@ -79,9 +79,6 @@ impl Metadata {
 }
 
 /// Reads the metadata at `path`, which is shown as `file`.
-///
-/// # Errors
-/// A sentence: what is wrong with the file.
 pub(super) fn read_metadata(path: &Path, file: PathBuf) -> Result<Metadata, String> {
     let metadata = read(path)?;
     let started = metadata.get("command_output_files").and_then(Value::as_array);

@@ -22,9 +22,6 @@ pub(super) struct Iostat {
 
 impl Iostat {
     /// Reads the file at `path`, which is shown as `file`.
-    ///
-    /// # Errors
-    /// A sentence: it can't be read, or holds no report.
     pub(super) fn read(path: &Path, file: PathBuf) -> Result<Iostat, String> {
         let reading = Reading::of_file(path)?;
         if reading.reports.is_empty() {

@@ -37,9 +37,6 @@ pub(super) struct Log {
 
 impl Log {
     /// Reads the log at `path`, which is shown as `file`.
-    ///
-    /// # Errors
-    /// The file system's, as a sentence.
     pub(super) fn read(path: &Path, file: PathBuf) -> Result<Log, String> {
         let source = open_plain(path).map(|source| BufReader::new(source.take(LOG_BYTES_MAX)));
         let log = source.and_then(Log::parse).map_err(|error| error.to_string())?;

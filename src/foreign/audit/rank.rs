@@ -114,9 +114,6 @@ impl Rank {
 }
 
 /// Reads the rank file at `path`, which is shown as `file`; none if it is JSON of another kind.
-///
-/// # Errors
-/// A sentence: what is wrong with the file.
 pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Option<Rank>, String> {
     let value = read(path)?;
     let damaged = |what: &str| Err(what.to_owned());

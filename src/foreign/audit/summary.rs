@@ -53,9 +53,6 @@ impl Published {
 }
 
 /// Reads the summary at `path`, which is shown as `file`; none if it is of another benchmark.
-///
-/// # Errors
-/// A sentence: what is wrong with the file.
 pub(super) fn read_summary(path: &Path, file: PathBuf) -> Result<Option<Published>, String> {
     let mut summary = read(path)?;
     let options = match summary.get_mut("options").map(Value::take) {

@@ -9,9 +9,6 @@ use super::table::{Cell, Mark, Table, figure, times};
 use crate::analysis::compare::{Basis, Comparison, Row, Verdict, compare};
 
 /// Comparison of two results that are shown together.
-///
-/// # Errors
-/// When a result is damaged.
 pub(super) fn of_two(baseline: &Named, candidate: &Named) -> Result<Comparison, FileProblem> {
     let side = |named: &Named| {
         let (path, document) = (named.name.clone().into(), named.document.clone());

@@ -52,9 +52,6 @@ impl SavedSuite {
     }
 
     /// The suite of a directory; none when there is no plan in it.
-    ///
-    /// # Errors
-    /// The plan can't be read.
     pub fn read(directory: &Path) -> Result<Option<SavedSuite>, FileProblem> {
         let path = SavedSuite::path(directory);
         if !path.exists() {

@@ -273,9 +273,6 @@ pub fn find<T: Target>(target: &T, prefix: &str) -> Result<Manifest, TargetError
 }
 
 /// Removes a checkpoint, its manifest first: what is left half-way counts no more.
-///
-/// # Errors
-/// A file is still there.
 pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Result<(), TargetError> {
     // Lets a removal that is interrupted be gone on with; a full disk must not forbid one.
     let _marked = put(target, prefix, manifest, UNFINISHED);

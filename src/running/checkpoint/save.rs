@@ -61,9 +61,6 @@ impl StreamSettings {
     }
 
     /// Memory for one thread's chunks.
-    ///
-    /// # Errors
-    /// There is too little of it.
     fn pool(&self, count: u32) -> Result<ChunkPool, TargetError> {
         let bytes = usize::try_from(self.chunk_bytes).unwrap_or(usize::MAX);
         ChunkPool::new(bytes, count).map_err(|error| {
@@ -414,9 +411,6 @@ fn task_of(tag: u64) -> Task {
 }
 
 /// Runs one thread for each item, and returns what they return.
-///
-/// # Errors
-/// The first thread's error.
 fn on_all<I: Send, R: Send>(
     items: impl IntoIterator<Item = I>,
     work: impl Fn(I) -> Result<R, StreamError> + Sync,

@@ -166,23 +166,14 @@ pub trait Target: Send + Sync {
     }
 
     /// Bytes that can still be stored there; none where nothing says so.
-    ///
-    /// # Errors
-    /// It can't be looked at.
     fn room_bytes(&self) -> Result<Option<u64>, TargetError> {
         Ok(None)
     }
 
     /// A mover for the calling thread, which uses the chunks of this pool and no others.
-    ///
-    /// # Errors
-    /// It lacks something, such as a ring or a connection.
     fn mover(&self, pool: &ChunkPool) -> Result<Self::Mover, TargetError>;
 
     /// Returns the state of the large file under a name.
-    ///
-    /// # Errors
-    /// Fails if the state can't be determined.
     fn presence(&self, name: &str) -> Result<Presence, TargetError>;
 
     /// Name under which people find the draft of a file: that of the file, unless it has another.
@@ -200,9 +191,6 @@ pub trait Target: Send + Sync {
 
     /// Begins a large file, or goes on with its draft, which [`Target::presence`] has shown to be
     /// there. A published file of that name stays as it is until the draft is published.
-    ///
-    /// # Errors
-    /// There is no room, or no permission.
     fn create(&self, file: &FilePlan, goes_on: bool) -> Result<Self::Draft, TargetError>;
 
     /// Gives a draft its final name, at once and whole. All its chunks have been written before.
@@ -214,23 +202,14 @@ pub trait Target: Send + Sync {
 
     /// Ends a draft that is not published: it is kept for a later [`Target::create`] that goes on
     /// with it, where the target can do that, or removed.
-    ///
-    /// # Errors
-    /// Something is left.
     fn abandon(&self, _draft: &Self::Draft) -> Result<(), TargetError> {
         Ok(())
     }
 
     /// Opens a large file for reading.
-    ///
-    /// # Errors
-    /// It is not there, or may not be read.
     fn open(&self, name: &str, version: Version) -> Result<Self::Stored, TargetError>;
 
     /// Writes a small file whole: its name means the old content or the new one, never a part.
-    ///
-    /// # Errors
-    /// It could not be stored.
     fn put(&self, name: &str, content: &[u8]) -> Result<(), TargetError>;
 
     /// Reads a small file whole, if it is there.
@@ -241,24 +220,15 @@ pub trait Target: Send + Sync {
 
     /// Removes a file, small or published, if it is there; also a draft of that name. A directory
     /// below the target that it leaves empty goes with it.
-    ///
-    /// # Errors
-    /// It is still there.
     fn remove(&self, name: &str) -> Result<(), TargetError>;
 
     /// Removes a small file, if it is there.
-    ///
-    /// # Errors
-    /// It is still there.
     fn remove_small(&self, name: &str) -> Result<(), TargetError> {
         self.remove(name)
     }
 
     /// Removes what is left of the draft of a file that is published, where a save ended between
     /// the two.
-    ///
-    /// # Errors
-    /// Something is left.
     fn forget_draft(&self, _name: &str) -> Result<(), TargetError> {
         Ok(())
     }

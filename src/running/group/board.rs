@@ -9,21 +9,12 @@ use std::time::Duration;
 /// A board as one rank sees it. Rank 0 sees what all show; the others see what rank 0 shows.
 pub trait Board: Send {
     /// Shows `bytes` under `name`, in place of what this rank showed there before.
-    ///
-    /// # Errors
-    /// They can't be shown.
     fn put(&mut self, name: &str, bytes: &[u8]) -> Result<()>;
 
     /// Reads what a rank shows under `name` now; none where it shows nothing.
-    ///
-    /// # Errors
-    /// It can't be read now.
     fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>>;
 
     /// Takes away what all ranks showed, where anything of it would stay behind.
-    ///
-    /// # Errors
-    /// Something of it could not be taken away.
     fn clear(&mut self) -> Result<()> {
         Ok(())
     }

@@ -6,18 +6,12 @@ use ringfall_model::document::EncodedHistogram;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Encodes a histogram.
-///
-/// # Errors
-/// The serializer's own.
+/// Encodes a histogram, or that there is none.
 pub fn serialize<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> {
     EncodedHistogram::of(histogram).serialize(to)
 }
 
-/// Decodes a histogram.
-///
-/// # Errors
-/// It is damaged.
+/// Decodes what was encoded so.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram, D::Error> {
     match Option::<EncodedHistogram>::deserialize(from)? {
         Some(encoded) => encoded.decode().map_err(D::Error::custom),

@@ -46,9 +46,6 @@ impl Session {
 
     /// Joins the others for one run, who see from now on that this rank lives. Ranks that meet
     /// again do so in the same session: a meeting is told from the one before by its number.
-    ///
-    /// # Errors
-    /// The board can't be written, or no thread can be started.
     pub fn join(&self) -> std::io::Result<Group> {
         self.meetings.set(self.meetings.get() + 1);
         let board: Box<dyn Board> = match &self.place {

@@ -114,9 +114,6 @@ impl Replay<'_> {
 
     /// Makes the files and directories that the recording found, outside of the page cache; a
     /// sentence where that failed.
-    ///
-    /// # Errors
-    /// Workers could not begin.
     pub fn set_up(&self, directory: &HeldDirectory) -> Result<Option<String>, LayoutError> {
         let before = self.part.directories_before.iter();
         let mut made =
@@ -153,9 +150,6 @@ impl Replay<'_> {
     }
 
     /// Does the operations; none where a signal ended that.
-    ///
-    /// # Errors
-    /// A thread can't be started.
     pub fn run(&self, directory: &HeldDirectory) -> Result<Option<ReplayOutcome>, LayoutError> {
         let lanes = &self.order.lanes;
         raise_open_files();

@@ -144,10 +144,7 @@ impl std::fmt::Debug for TierFiles {
 }
 
 impl TierFiles {
-    /// Starts the threads.
-    ///
-    /// # Errors
-    /// A thread, or memory for direct I/O, can't be had.
+    /// Starts the threads that move files.
     pub fn start(
         layout: &TierLayout,
         inside: &Arc<HeldDirectory>,

@@ -35,9 +35,6 @@ impl Endpoint {
 }
 
 /// Opens a client for each endpoint.
-///
-/// # Errors
-/// Fails if the options are invalid, or the credentials can't be read.
 pub(super) fn open(
     url: &ObjectUrl,
     options: &ObjectOptions,

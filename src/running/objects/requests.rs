@@ -14,9 +14,6 @@ use super::client::{Inner, Objects, Trouble};
 
 impl Objects {
     /// Names below the prefix and their sizes in bytes, at most so many, in no particular order.
-    ///
-    /// # Errors
-    /// The store refuses, or can't be reached.
     pub fn list(&self, count_max: usize) -> Result<Vec<(String, u64)>, ObjectError> {
         self.wait(self.listed(count_max))
     }
@@ -50,9 +47,6 @@ impl Objects {
     }
 
     /// Stores an object whole, in place of an older one.
-    ///
-    /// # Errors
-    /// The store refuses, or can't be reached.
     pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         self.wait(self.inner.put(&self.url().key(name), bytes))
     }
@@ -66,17 +60,11 @@ impl Objects {
     }
 
     /// An object's size in bytes, if it is there.
-    ///
-    /// # Errors
-    /// The store refuses, or can't be reached.
     pub fn size(&self, name: &str) -> Result<Option<u64>, ObjectError> {
         self.wait(self.inner.size(&self.url().key(name)))
     }
 
     /// Removes an object, if it is there.
-    ///
-    /// # Errors
-    /// The store refuses, or can't be reached.
     pub fn remove(&self, name: &str) -> Result<(), ObjectError> {
         self.wait(self.inner.remove(&self.url().key(name)))
     }

@@ -21,9 +21,6 @@ impl Trust {
     }
 
     /// TLS configuration of a connection.
-    ///
-    /// # Errors
-    /// The file holds no certificate, or there is none at all.
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, String> {
         self.config.get_or_init(|| self.make()).clone()
     }

@@ -44,9 +44,6 @@ pub struct RecordedPart {
 
 impl UploadRecord {
     /// The record that a text in JSON has.
-    ///
-    /// # Errors
-    /// It is none, or its values are wrong.
     pub fn read(text: &[u8]) -> Result<UploadRecord, String> {
         let record: UploadRecord =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -85,9 +82,6 @@ pub struct Upload {
 impl Objects {
     /// Begins to store an object in parts. It has its name when [`Upload::complete`] says so, and
     /// nobody sees any of it before.
-    ///
-    /// # Errors
-    /// The store refuses, or can't be reached.
     pub fn upload(&self, name: &str) -> Result<Upload, ObjectError> {
         let key = self.url().key(name);
         let asked = self.inner.ask("beginning the upload of", &key, |store, path| async move {

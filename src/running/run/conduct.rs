@@ -12,22 +12,13 @@ pub trait Shards {
     type Broken;
 
     /// Takes a snapshot of the shards' state.
-    ///
-    /// # Errors
-    /// When they can't go on.
     fn sight(&mut self, phase: Phase) -> Result<Sight, Self::Broken>;
 
     /// Carries an order to every shard. What it asks for may be done when this returns, or later:
     /// [`Sight::is_done`] says so.
-    ///
-    /// # Errors
-    /// When they can't go on.
     fn obey(&mut self, order: Order) -> Result<(), Self::Broken>;
 
     /// Lets time pass, until then at the most; returns when something may have changed.
-    ///
-    /// # Errors
-    /// When they can't go on.
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Self::Broken>;
 }
 

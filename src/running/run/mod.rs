@@ -162,9 +162,6 @@ pub trait Observer {
     fn giving_space(&mut self, done_bytes: u64, all_bytes: u64);
     /// The store is open, the shards are not: what is to be done with it before the run is done
     /// now.
-    ///
-    /// # Errors
-    /// It could not be done; the run then does not begin.
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError>;
     /// Whether bytes will go between GPU memory and storage past host memory; why not. Told where
     /// that was asked for.

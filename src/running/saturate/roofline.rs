@@ -9,9 +9,6 @@ use ringfall_model::facts::{ROOFLINE_VERSION, Roofline};
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file of limits that `ringfall saturate` wrote.
-///
-/// # Errors
-/// It can't be read, or is something else.
 pub fn read_roofline(path: &Path) -> Result<Roofline, InputError> {
     let wrong = |what: String| InputError::new(format!("--roofline {}: {what}", path.display()));
     let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;

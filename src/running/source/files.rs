@@ -21,9 +21,6 @@ pub(super) const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
 pub(super) const RECORDED_ENDINGS: [&str; 3] = ["csv", "json", "jsonl"];
 
 /// Opens a file for reading, through its compression.
-///
-/// # Errors
-/// The system's error, in words.
 pub fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
     let mut file = BufReader::new(opened(path, reading)?);
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
@@ -106,9 +103,6 @@ fn explain(error: &std::io::Error) -> String {
 
 /// The files that a path stands for: itself, those of a directory with one of these endings, or
 /// those of a pattern; sorted by name.
-///
-/// # Errors
-/// There are none.
 pub(super) fn expand(path: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| explain(&error))?;

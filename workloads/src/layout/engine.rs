@@ -30,9 +30,6 @@ fn unit;
 
 impl EngineLayout {
     /// The layout of that name.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn parse(name: &str) -> Result<EngineLayout, Error> {
         let found = EngineLayout::ALL.into_iter().find(|layout| layout.name() == name);
         found.ok_or_else(|| {

@@ -123,9 +123,6 @@ impl Row {
 /// A file of rows.
 pub trait Rows: Send {
     /// The next row that parses; `None` at the end.
-    ///
-    /// # Errors
-    /// The file can't be read on, or isn't of this kind.
     fn next_row(&mut self) -> Result<Option<Row>, Error>;
 
     /// Rows skipped so far, and why the first was.

@@ -52,9 +52,6 @@ impl NoDirect {
 pub trait DirectStorage: Send + Sync + Debug {
     /// A queue for the thread that calls, which alone uses it. `bell` is rung, from any thread,
     /// whenever an I/O may have ended.
-    ///
-    /// # Errors
-    /// When it can't be had.
     fn open_queue(&self, bell: Bell) -> Result<Box<dyn DirectQueue>, SetupError>;
 }
 

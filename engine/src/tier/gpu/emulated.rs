@@ -31,9 +31,6 @@ pub struct EmulatedMemory {
 impl EmulatedMemory {
     /// Stands in for `devices` GPUs that give `device_bytes` each. The kernel gives the memory when
     /// it is first used.
-    ///
-    /// # Errors
-    /// When there is not so much address space.
     pub fn new(devices: u32, device_bytes: u64) -> Result<Arc<EmulatedMemory>, SetupError> {
         let devices = devices.max(1);
         let too_large = || SetupError::BufferMemory { bytes: u64::MAX, errno: libc::ENOMEM };

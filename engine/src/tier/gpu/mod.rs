@@ -46,9 +46,6 @@ pub trait GpuMemory: PageLocker {
 
     /// A queue for the thread that calls, which alone uses it. `bell` is rung, from any thread,
     /// whenever a job may have ended.
-    ///
-    /// # Errors
-    /// When the driver gives none.
     fn open_queue(&self, clock: Clock, bell: Bell) -> Result<Box<dyn GpuQueue>, SetupError>;
 
     /// Memory in use on each device according to the driver, in their order; empty where nobody

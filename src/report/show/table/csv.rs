@@ -7,9 +7,6 @@ use super::{Cell, Medium, Table};
 
 impl Table {
     /// Content of a file, the names of the columns first; a cell of what was not measured is empty.
-    ///
-    /// # Errors
-    /// None of a writer to memory.
     pub fn csv(&self) -> std::io::Result<Vec<u8>> {
         let columns = self.columns_on(Medium::Sheet);
         let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());

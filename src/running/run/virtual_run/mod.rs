@@ -49,9 +49,6 @@ fn equal_parts(bytes: u64, drives: u16) -> Vec<u64> {
 
 /// Runs on the described system, from populating to the last I/O; every operation goes to `log`, if
 /// there is one. Its GPUs share what they have.
-///
-/// # Errors
-/// Settings that no run can have.
 pub fn simulate(
     settings: &RunSettings,
     assignment: Assignment,

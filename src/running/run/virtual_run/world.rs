@@ -61,9 +61,6 @@ pub struct World {
 
 impl World {
     /// A system in which nothing has happened.
-    ///
-    /// # Errors
-    /// Settings that no run can have.
     pub fn new(
         settings: &RunSettings,
         assignment: &Assignment,
