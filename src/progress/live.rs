@@ -219,7 +219,6 @@ mod tests {
         SecondDirection { bytes, operations: latencies_ms.len() as u64, latency }
     }
 
-    /// A second of the storage tier.
     fn second(index: u64, read: SecondDirection, write: SecondDirection) -> Second {
         let mut second = Second { index, ..Second::default() };
         second.tiers[Tier::Storage.index()] = [read, write];

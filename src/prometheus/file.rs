@@ -58,7 +58,6 @@ impl Drop for MetricsFile {
     }
 }
 
-/// State of the thread.
 struct Writer {
     spot: Spot,
     identity: RunIdentity,

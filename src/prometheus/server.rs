@@ -74,7 +74,6 @@ impl Drop for MetricsServer {
     }
 }
 
-/// A connection, and how far it is.
 struct Connection {
     stream: TcpStream,
     from: SocketAddr,
@@ -155,7 +154,6 @@ struct Server {
 }
 
 impl Server {
-    /// Serves until it is stopped.
     fn run(&self) -> Result<()> {
         let mut connections: Vec<Connection> = Vec::new();
         // End of a pause in which no connection is accepted.

@@ -17,7 +17,6 @@ pub enum Turn {
     Alone,
 }
 
-/// An earlier turn to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PastTurn {
     /// The user's request that wrote it.

@@ -50,11 +50,9 @@ enum Phase {
     End,
 }
 
-/// A request being served.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) user: u64,
-    /// Class that it is reported under.
     pub(crate) class: Class,
     pub(crate) arrived: Nanos,
     pub(crate) started: Nanos,
@@ -80,7 +78,6 @@ pub(crate) struct Request {
     end: RequestEnd,
 }
 
-/// Blocks of a prompt, as a trace names them.
 #[derive(Clone, Debug)]
 pub(crate) struct PromptBlocks {
     /// Cycle of the trace that they belong to.

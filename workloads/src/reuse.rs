@@ -39,7 +39,6 @@ pub struct PrefixReuse {
     /// Place of the last touch of each block.
     places: BTreeMap<u64, u32>,
     touches: Touches,
-    /// Capacities in blocks, ascending.
     capacities: Vec<u64>,
     /// Tokens of which that capacity is the smallest that finds them; at the end, of which none is.
     found_tokens: Vec<u64>,

@@ -51,7 +51,6 @@ impl RowBuffer {
         *self = RowBuffer { ended: true, ..RowBuffer::default() };
     }
 
-    /// Whether all rows have arrived.
     pub(crate) fn is_over(&self) -> bool {
         self.ended && self.rows.is_empty()
     }

@@ -82,7 +82,6 @@ pub struct PairCounts {
     window: u64,
     /// Tokens of the current request's blocks that were looked up so far.
     request_tokens: u64,
-    /// Sizes of the SSD, ascending.
     ssds: Vec<u64>,
     drams: Vec<DramCounts>,
 }

@@ -51,7 +51,6 @@ pub struct TraceFigures {
     pub cached_tokens: Tally,
     /// Hits of caches that hold blocks of prompts; none where the format does not name blocks.
     pub reuse: PrefixReuse,
-    /// Number of requests of each session.
     sessions: BTreeMap<u64, u64>,
     first_ns: u64,
     last_ns: u64,

@@ -98,7 +98,6 @@ impl BlockDirection {
     }
 }
 
-/// The values of both histograms.
 fn both(one: &[Bucket], other: &[Bucket]) -> Vec<Bucket> {
     let buckets = one.iter().chain(other);
     counts_by_key(buckets.map(|bucket| ((bucket.low, bucket.high), bucket.count)))

@@ -205,7 +205,6 @@ fn xlsx(path: &Path, _bytes: Vec<u8>) -> Result<Collection, FileProblem> {
     Err(FileProblem::new(path, Part::Workbooks.refusal()))
 }
 
-/// The runs in a spreadsheet.
 #[cfg(feature = "xlsx")]
 fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Collection, FileProblem> {
     let is_wanted = |header: &Row| header.values().any(|title| title.trim() == NAME_COLUMN);

@@ -126,7 +126,6 @@ fn text_of(value: &DataRef<'_>) -> Option<String> {
     })
 }
 
-/// Part of a sheet that was kept.
 #[derive(Default)]
 struct Kept {
     rows: BTreeMap<u64, Row>,

@@ -53,7 +53,6 @@ impl QuickReport {
         Served { users, is_largest_tried: served.is_largest_tried && users == served.users }
     }
 
-    /// Runs on the drive in their order.
     pub(crate) fn runs(&self) -> impl Iterator<Item = QuickTry> {
         let last = QuickTry { measured: self.measured.clone(), predicted: self.predicted.clone() };
         self.earlier.iter().cloned().chain([last])

@@ -64,7 +64,6 @@ pub(super) fn overview(summary: &Summary) -> Table {
         .done()
 }
 
-/// Latencies of exactly merged histograms.
 pub(super) fn latencies(merged: &Merged) -> Table {
     let rows = [
         ("request, storage I/O", &merged.storage_io_ms),

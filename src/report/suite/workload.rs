@@ -342,7 +342,6 @@ impl Maker<'_> {
         }
     }
 
-    /// A run of a workload with these flags.
     fn invocation(workload: Workload, duration_s: u32, flags: Vec<Flag>) -> Invocation {
         Invocation {
             name: workload.name().to_owned(),

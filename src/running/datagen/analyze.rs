@@ -90,7 +90,6 @@ pub struct Analysis {
     pub packed: PackedFigures,
 }
 
-/// Counters of one thread.
 #[derive(Default)]
 struct Counts {
     zeros: Vec<u64>,
@@ -247,7 +246,6 @@ fn packed(counts: &Counts) -> PackedFigures {
     }
 }
 
-/// One reading of everything.
 struct Pass<'a> {
     items: &'a [Item],
     settings: &'a AnalyzeSettings,

@@ -96,7 +96,6 @@ impl Digests {
         }
     }
 
-    /// Returns the counts so far.
     pub(super) fn counted(&self) -> Counted {
         let mut all = Counted::default();
         for part in &self.parts {

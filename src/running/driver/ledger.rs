@@ -9,7 +9,6 @@ use ringfall_workloads::contract::RequestId;
 /// See the module. Every count is of one shard.
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// Requests being served.
     serving: Cell<u32>,
     /// Operations of the engine running for the driver.
     operations: Cell<u32>,

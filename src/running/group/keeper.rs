@@ -19,7 +19,6 @@ const MISSING_MAX: Nanos = Nanos::from_secs(600);
 /// Size of the header of each word: who said it, and which of its words it is.
 const ENVELOPE_BYTES: usize = 16;
 
-/// See the module.
 pub(super) struct Keeper {
     board: Box<dyn Board>,
     party: Party,
@@ -32,7 +31,6 @@ pub(super) struct Keeper {
     /// When the card was renewed last.
     renewed_at: Option<Nanos>,
     has_warned: bool,
-    /// Words said so far.
     said: u64,
     /// The newest word heard, by topic and rank.
     heard: BTreeMap<(Topic, u32), u64>,

@@ -10,7 +10,6 @@ use super::card::{Card, StartSignal, State};
 /// a failure that was found there is of this launch, as its rank would have come by now.
 const SILENCE_MAX: Nanos = Nanos::from_secs(20);
 
-/// One of those that are watched.
 #[derive(Clone, Debug)]
 struct Member {
     rank: u32,

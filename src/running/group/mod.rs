@@ -129,7 +129,6 @@ struct View {
     present: Vec<u32>,
     /// Ranks that have left.
     left: Vec<u32>,
-    /// Looks around so far.
     looks: u64,
 }
 

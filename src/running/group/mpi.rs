@@ -118,7 +118,6 @@ impl MpiBoard {
         Ok(())
     }
 
-    /// Takes in what has arrived.
     fn receive(&self) -> Result<()> {
         let world = SimpleCommunicator::world();
         while let Some(arrived) = world.any_process().immediate_matched_probe() {
@@ -135,7 +134,6 @@ impl MpiBoard {
     }
 }
 
-/// Name and content.
 fn parsed(message: &[u8]) -> Option<(&str, &[u8])> {
     let (&name_bytes, rest) = message.split_first()?;
     let (name, rest) = rest.split_at_checked(name_bytes.into())?;

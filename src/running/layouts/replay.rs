@@ -262,7 +262,6 @@ struct KindCounts {
     replayed: Histogram,
 }
 
-/// Figures of lanes.
 #[derive(Clone, Default)]
 struct Counts {
     kinds: [KindCounts; StepKind::ALL.len()],
@@ -318,7 +317,6 @@ fn latency(of: &Histogram) -> ReplayLatency {
     ReplayLatency { p50_us: us(0.5), p99_us: us(0.99), total_s: of.sum_ns() as f64 / 1e9 }
 }
 
-/// One thread of a replay.
 struct Lane<'a> {
     shared: &'a Shared<'a>,
     index: usize,
@@ -438,7 +436,6 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Makes one system call.
     fn act(&mut self, action: FileAction) -> Called {
         let Shared { replay, directory, open, .. } = self.shared;
         let name = |name: u32| &*replay.part.names[name as usize];
@@ -515,14 +512,11 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// A system call that was made.
 struct Called {
-    /// Bytes that it moved.
     answer: Result<usize, Errno>,
     took: Duration,
 }
 
-/// Makes a call and takes its time.
 fn timed(call: impl FnOnce() -> Result<usize, Errno>) -> Called {
     let began = Instant::now();
     let answer = call();

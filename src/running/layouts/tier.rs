@@ -108,7 +108,6 @@ pub struct TierFiles(Arc<Files>);
 
 struct Files {
     layout: TierLayout,
-    /// Path of the directory.
     name: String,
     stores: FileCrew,
     /// None where those that store load, too.
@@ -177,7 +176,6 @@ impl TierFiles {
         self.0.layout.counts(&outcome)
     }
 
-    /// The slots, where there are such.
     fn slots(&self) -> Option<MutexGuard<'_, Slots>> {
         // A panic elsewhere ends the run anyway.
         Some(self.0.slots.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
@@ -226,7 +224,6 @@ impl TierFiles {
     }
 }
 
-/// The operations of each kind that was done.
 fn operations(outcome: &FileOutcome) -> Vec<FileOperations> {
     let figures = |kind: StepKind| {
         let latency = outcome.step(kind);

@@ -324,7 +324,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A store in memory with so many endpoints.
     pub(crate) fn in_memory(endpoints: usize, options: ObjectOptions) -> Objects {
         let store = Arc::new(InMemory::new());
         let endpoint = |index: usize| {

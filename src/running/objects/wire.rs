@@ -72,7 +72,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
 
 type Sender = SendRequest<HttpRequestBody>;
 
-/// Where a connection goes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Origin {
     is_secure: bool,

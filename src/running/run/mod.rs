@@ -214,7 +214,6 @@ pub struct RunOutcome {
     pub window: (Nanos, Nanos),
     /// Figures that the result holds.
     pub figures: RunFigures,
-    /// Requests that finished, by second of the window.
     seconds: Vec<RequestSecond>,
     /// Contents of each tier at the end.
     pub tiers: [TierCounts; TIER_COUNT],

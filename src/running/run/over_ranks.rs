@@ -20,7 +20,6 @@ use crate::group::{Group, Topic, share};
 const SECONDS: Topic = Topic("seconds");
 const USERS: Topic = Topic("users");
 
-/// See the module.
 pub(super) struct OverRanks {
     group: Arc<Group>,
     /// On rank 0.
@@ -48,7 +47,6 @@ struct Told {
     /// Users of all ranks together, and the number of the decision that says so.
     decision: u32,
     users: u32,
-    /// Seconds that rank 0 has taken.
     taken: u64,
     /// Whether rank 0 has seen enough.
     is_over: bool,

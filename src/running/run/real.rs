@@ -39,7 +39,6 @@ pub fn run(
     }
 }
 
-/// See the module.
 struct RealRun<'a> {
     settings: &'a RunSettings,
     interrupt: &'a Interrupt,

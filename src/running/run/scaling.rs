@@ -36,7 +36,6 @@ impl Latencies for LatencySet {
     }
 }
 
-/// An autoscaler at work.
 pub(super) struct Scaling {
     pub(super) seconds: Seconds,
     decider: Decider,

@@ -64,7 +64,6 @@ impl Awaited {
         }
     }
 
-    /// This run is ready.
     fn announce(&mut self) {
         match &self.start {
             Start::WhenReady => self.begins = Some(monotonic_now()),

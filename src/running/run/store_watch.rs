@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use ringfall_core::error::IoError;
 use ringfall_engine::device::DataFile;
 
-/// Interval of the checks.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Longest wait for its thread to end. One that asks a hanging mount ends with the process.
 const END_PATIENCE: Duration = Duration::from_millis(100);

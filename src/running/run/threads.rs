@@ -35,7 +35,6 @@ const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
 /// Longest wait for the shards' partial results when the run ends early.
 const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
 
-/// See the module.
 pub(super) struct Threads<'a> {
     interrupt: &'a Interrupt,
     observer: &'a mut dyn Observer,
@@ -71,7 +70,6 @@ pub(super) struct Threads<'a> {
     wait_log: WaitLog,
 }
 
-/// Messages received from one shard.
 #[derive(Default)]
 struct Shard {
     status: ShardStatus,

@@ -61,7 +61,6 @@ impl RoundPace {
     }
 }
 
-/// Result of one load.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Reached {
     pub io_bytes: u32,

@@ -131,7 +131,6 @@ struct Answer {
     outcome: Result<(), ObjectError>,
 }
 
-/// Objects of one size.
 struct Bench<'a> {
     objects: &'a Objects,
     plan: &'a ObjectSweep,

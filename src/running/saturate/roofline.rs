@@ -5,7 +5,6 @@ use std::path::Path;
 use ringfall_config::InputError;
 use ringfall_model::facts::{ROOFLINE_VERSION, Roofline};
 
-/// Largest file read as one.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file of limits that `ringfall saturate` wrote.

@@ -258,7 +258,6 @@ fn memory_for_lists() -> u64 {
     bytes.unwrap_or(LISTS_BYTES_MAX).min(LISTS_BYTES_MAX)
 }
 
-/// Rows whose errors name their file.
 struct NamedRows {
     name: String,
     rows: Box<dyn Rows>,

@@ -24,7 +24,6 @@ struct Spool {
     bytes: u64,
 }
 
-/// Reader of a pipe from its beginning.
 pub(super) struct SpooledPipe {
     spool: Arc<Mutex<Spool>>,
     offset_bytes: u64,

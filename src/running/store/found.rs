@@ -22,7 +22,6 @@ const AUTO_CAPACITY_PERCENT: u64 = 95;
 /// Space left for the file system's own metadata: extents, journal.
 pub const METADATA_SLACK_BYTES: u64 = 16 * MIB;
 
-/// Capacity available to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Capacity {
     pub(super) bytes: u64,

@@ -90,7 +90,6 @@ impl LayoutOptions {
         self.values[option.place()]
     }
 
-    /// Whether that option is a switch that is on.
     pub(super) fn is_on(&self, option: LayoutOption) -> bool {
         self.value(option) == Some(1)
     }

@@ -226,7 +226,6 @@ impl LayoutPlan {
         matches!(self.layout(), EngineLayout::LmcacheRaw | EngineLayout::Nixl)
     }
 
-    /// Place of a slot in its file, bytes.
     pub(super) fn slot_offset(&self, slot: u64, slot_bytes: u64) -> u64 {
         let first = if self.layout() == EngineLayout::LmcacheRaw { SLOTS_AT_BYTES } else { 0 };
         first + slot * slot_bytes
@@ -309,7 +308,6 @@ impl LayoutPlan {
         self.key_bytes() + self.object_bytes(0)
     }
 
-    /// Number of objects at which a bucket is closed.
     fn objects_per_bucket(&self) -> u64 {
         (BUCKET_BYTES / self.object_bytes(0)).clamp(1, BUCKET_OBJECTS_MAX)
     }

@@ -8,7 +8,6 @@ const HALF_BYTES: usize = 128;
 /// End of the line of a call that goes on later.
 const UNFINISHED: &str = "<unfinished ...>";
 
-/// Result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer<'a> {
     /// Number that it returned, and what strace tells of it: of a descriptor, its path.
@@ -62,7 +61,6 @@ struct Half {
 pub(super) struct Halves {
     halves: BTreeMap<u32, Half>,
     bytes: usize,
-    /// Number of lines so far.
     lines: u64,
     /// Number of calls whose thread ended before they did.
     unended: u64,

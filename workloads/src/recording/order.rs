@@ -42,7 +42,6 @@ enum Shared {
     Handle(u32),
 }
 
-/// Way in which an operation uses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     /// Finds what others changed.

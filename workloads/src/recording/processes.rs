@@ -44,7 +44,6 @@ struct Thread {
 }
 
 impl Processes {
-    /// Number of threads so far.
     pub(super) fn threads(&self) -> usize {
         self.threads_seen as usize
     }

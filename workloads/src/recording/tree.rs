@@ -141,12 +141,10 @@ impl File {
     }
 }
 
-/// Disjoint ranges of bytes.
 #[derive(Default)]
 struct Ranges {
     /// End of each by its beginning.
     ends: BTreeMap<u64, u64>,
-    /// Sum of their lengths.
     bytes: u64,
 }
 

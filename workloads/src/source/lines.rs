@@ -26,7 +26,6 @@ pub(crate) struct Lines<R> {
     buffer: Vec<u8>,
 }
 
-/// One line, without its end.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Line<'a> {
     /// Its bytes.

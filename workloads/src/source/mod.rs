@@ -169,7 +169,6 @@ const ROW_TOKENS_MAX: u64 = 100_000_000;
 /// Latest time believed of a row, s: a century.
 const ROW_SECONDS_MAX: f64 = 3.2e9;
 
-/// A number of tokens, which may be 0.
 fn tokens(name: &str, value: u64) -> Result<u32, String> {
     match u32::try_from(value) {
         Ok(tokens) if value <= ROW_TOKENS_MAX => Ok(tokens),

@@ -100,7 +100,6 @@ const FIGURES: [&str; 6] = [
     "write_latency_ms",
 ];
 
-/// A row that could be read.
 struct Row {
     hit: bool,
     figures: [Option<f64>; FIGURES.len()],
@@ -158,7 +157,6 @@ fn number(name: &str, text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{name} is {}, no number of 0 or more", shown(text.as_bytes())))
 }
 
-/// Where the columns of a CSV file are.
 struct Columns {
     cache_hit: usize,
     figures: [Option<usize>; FIGURES.len()],

@@ -15,7 +15,6 @@ const UNDECIDED: &str = "the requests that had not finished decide it";
 /// Reason for a missing ratio of finished requests, where it praises the side that has fewer.
 const PRAISES_SURVIVORS: &str = "it praises the side that left more requests unfinished";
 
-/// Value of a metric on one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::analysis) struct Value {
     /// The number to tell.

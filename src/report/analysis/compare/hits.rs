@@ -117,7 +117,6 @@ impl HitCounts {
     }
 }
 
-/// Looks of one kind, of one side.
 struct Kind {
     what: &'static str,
     looks: Looks,

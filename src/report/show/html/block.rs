@@ -80,7 +80,6 @@ fn shares(
     chart(title, about, &x, &Axis::linear("% of them", up.high), &lines)
 }
 
-/// Shares of octaves.
 fn of_buckets(buckets: &[Bucket]) -> Vec<(f64, f64)> {
     let all = total(buckets.iter().map(|bucket| bucket.count));
     let point = |bucket: &Bucket| {
@@ -89,7 +88,6 @@ fn of_buckets(buckets: &[Bucket]) -> Vec<(f64, f64)> {
     buckets.iter().filter(|bucket| bucket.count > 0).map(point).collect()
 }
 
-/// Shares of sizes, by octaves.
 fn of_sizes(direction: &BlockDirection) -> Vec<(f64, f64)> {
     let mut octaves = BTreeMap::<u32, u64>::new();
     for size in &direction.sizes {

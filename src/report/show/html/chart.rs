@@ -98,12 +98,10 @@ fn range(lines: &[Line], value: fn(&(f64, f64)) -> f64) -> Range {
     }
 }
 
-/// Horizontal place of a value.
 pub(super) fn across(axis: &Axis, value: f64) -> f64 {
     LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT)
 }
 
-/// Vertical place of a value.
 pub(super) fn up(axis: &Axis, value: f64) -> f64 {
     HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - BOTTOM - TOP)
 }

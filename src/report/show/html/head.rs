@@ -104,7 +104,6 @@ fn load_of(ours: &Ours) -> String {
     }
 }
 
-/// One of the figures to see first.
 struct Figure {
     name: &'static str,
     /// Text of its value, where it is known.
@@ -113,7 +112,6 @@ struct Figure {
 }
 
 impl Figure {
-    /// Its name and the remark.
     fn label(&self) -> String {
         match &self.remark {
             Some(remark) => format!("{} ({remark})", self.name),
@@ -121,7 +119,6 @@ impl Figure {
         }
     }
 
-    /// Its value and the remark.
     fn text(&self) -> String {
         match (&self.told, &self.remark) {
             (Some(told), Some(remark)) => format!("{told} ({remark})"),

@@ -10,7 +10,6 @@ const STYLE: &str = include_str!("style.css");
 pub(super) struct Html(String);
 
 impl Html {
-    /// A page with its title above.
     pub(super) fn new(title: &str, heading: &str) -> Html {
         let (title, heading) = (escape::html(title), escape::html(heading));
         Html(format!(
@@ -48,7 +47,6 @@ impl Html {
         self.element("p", text, "p");
     }
 
-    /// Adds a paragraph of a class that the style has.
     pub(super) fn paragraph_of(&mut self, class: &str, text: &str) {
         self.element(&format!("p class=\"{class}\""), text, "p");
     }

@@ -61,7 +61,6 @@ pub(super) fn page(suite: &SuiteTable, source: &SuiteSource<'_>) -> String {
     html.end(concat!("Made by ringfall ", env!("CARGO_PKG_VERSION"), "."))
 }
 
-/// Charts of the runs that have figures.
 fn charts(suite: &SuiteTable) -> String {
     let chart = |title: &str, kinds: &[&str], of: &dyn Fn(&Row) -> Vec<Option<f64>>| {
         let rows = suite.rows.iter();

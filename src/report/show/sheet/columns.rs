@@ -229,7 +229,6 @@ impl Values<'_> {
         Row { name, key, cell }
     }
 
-    /// Value at a key of the JSON result.
     fn plain(&self, key: &str) -> Cell {
         match self.json.pointer(&format!("/{}", key.replace('.', "/"))) {
             Some(Value::Bool(flag)) => Cell::Flag(*flag),

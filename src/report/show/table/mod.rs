@@ -164,7 +164,6 @@ impl Column {
 /// Columns of cells, one cell a row in each.
 pub struct Table {
     columns: Vec<Column>,
-    /// Emphasis of each row.
     marks: Vec<Mark>,
 }
 

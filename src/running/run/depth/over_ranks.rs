@@ -38,7 +38,6 @@ enum Stage {
     Collect,
 }
 
-/// Message of rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Told {
     /// Counts up with each depth that is tried.

@@ -20,7 +20,6 @@ const SWEEPS_MIN: usize = 2;
 /// Fewer I/Os in the first interval say nothing about a drive.
 const IOS_MIN: u64 = 20;
 
-/// Next step of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
     /// Measure at that depth.

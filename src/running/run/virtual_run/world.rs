@@ -133,7 +133,6 @@ impl World {
         }
     }
 
-    /// The shards that are not stuck.
     fn awake(&self) -> impl Iterator<Item = &Rc<Driver>> {
         let all = self.drivers.iter().zip(&self.stuck);
         all.filter(|(_, is_stuck)| !**is_stuck).map(|(driver, _)| driver)
