@@ -379,6 +379,23 @@ fn waiting_for_room_is_no_storage_time_of_a_request_and_has_a_figure_of_its_own(
     assert!(write < waited, "{write}, {waited}");
 }
 
+/// Each request recomputed on GPUs of its own, and a cache that held next to nothing won.
+#[test]
+fn a_cache_in_which_little_is_found_loses_where_a_miss_costs() {
+    let scratch = Scratch::new("miss-costs");
+    let tokens_per_s = |gib: u32| {
+        let line = format!(
+            "simulate --device {DEVICES}/fast-nvme.yaml --model llama3.1-8b --num-users 64 \
+             --storage-capacity-gb {gib} --cpu-mem-gb 0 --arrival closed --decode-reads once \
+             --history-reads last --prefill-tokens-per-s 1000 --duration 120 --output result.json"
+        );
+        ended_well(output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>())));
+        scratch.json()["summary"]["avg_throughput_tokens_per_sec"].as_f64().unwrap()
+    };
+    let (little, plenty) = (tokens_per_s(6), tokens_per_s(60));
+    assert!(plenty > 2.0 * little, "{little} {plenty}");
+}
+
 #[test]
 fn a_drive_that_does_not_bind_is_said_not_to() {
     let scratch = Scratch::new("users-bind");
