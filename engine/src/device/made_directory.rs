@@ -2,7 +2,9 @@
 //! data file is, so that the next run there knows it as ours when this one is killed, and removed
 //! with all that is in it.
 
+use std::fs::read_link;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use rustix::fs::{FileType, Mode, Stat, mkdirat};
 
 use super::identity::{Identity, Moment};
+use crate::error::SetupError;
 use crate::held::{HeldDirectory, kind, space_bytes};
 
 /// Beginning of the name of a directory for files.
@@ -50,6 +53,19 @@ impl MadeDirectory {
     pub(super) fn remove(&self, parent: &HeldDirectory) -> io::Result<()> {
         self.inside.clear_counted(&self.removed)?;
         parent.remove_directory(&self.name)
+    }
+
+    /// Checks that it is gone, and was not moved while the run kept files in it.
+    pub(super) fn check_gone(&self) -> Result<(), SetupError> {
+        // What is removed has no name.
+        if !self.inside.stat().is_ok_and(|stat| stat.st_nlink > 0) {
+            return Ok(());
+        }
+        let known = read_link(format!("/proc/self/fd/{}", self.inside.as_fd().as_raw_fd()));
+        let now = known.map_or_else(|error| error.to_string(), |path| path.display().to_string());
+        let was = self.inside.path().display();
+        let what = format!("{was} was moved while the run kept its files in it, to {now}");
+        Err(SetupError::new(what, "delete it there, unless its files are wanted"))
     }
 }
 
@@ -100,4 +116,31 @@ pub(super) fn reclaim_directories(
         parent.remove_directory(&name)?;
     }
     Ok(freed_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::directory::CacheDir;
+
+    #[test]
+    fn a_directory_for_files_goes_with_all_that_is_in_it() {
+        let path = std::env::temp_dir().join(format!("ringfall-files-{}", std::process::id()));
+        let mut place = CacheDir::open(&path).unwrap();
+        let inside = place.make_directory("0a").unwrap();
+        fs::write(inside.path().join("object"), b"x").unwrap();
+        place.remove().unwrap();
+        assert!(!path.exists());
+        // Nobody spoke of one that had been moved.
+        let mut place = CacheDir::open(&path).unwrap();
+        let inside = place.make_directory("0a").unwrap();
+        fs::write(inside.path().join("object"), b"x").unwrap();
+        let moved = path.with_extension("moved");
+        fs::rename(inside.path(), &moved).unwrap();
+        let told = place.remove().unwrap_err().to_string();
+        assert!(told.ends_with(&format!("files in it, to {}", moved.display())), "{told}");
+        assert!(!path.exists());
+        fs::remove_dir_all(moved).unwrap();
+    }
 }
