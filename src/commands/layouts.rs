@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use ringfall_config::object_store::Place;
 use ringfall_config::{Facts, InputError, Options, Places, resolve};
 use ringfall_core::error::SetupError;
-use ringfall_core::units::{GIB, gib};
+use ringfall_core::units::{GIB, MIB, gib};
 use ringfall_engine::device::{CacheDir, is_block_device};
 use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
@@ -260,7 +260,7 @@ fn drive_limits(
                     vLLM does there, and the drive's limits are unknown";
         return Ok(Some(DriveLimits { roofline: None, notes: vec![note.to_owned()] }));
     }
-    let roofline = saturate::limits(&limits_args(args)?, interrupt)?;
+    let roofline = saturate::limits(&limits_args(args, buffer_bytes())?, interrupt)?;
     Ok(roofline
         .map(|roofline| DriveLimits { notes: roofline.warnings.clone(), roofline: Some(roofline) }))
 }
@@ -281,7 +281,7 @@ fn measured(
         machine: &machine,
         each: Duration::from_secs_f64(args.seconds_each),
         space_bytes: (args.space.0 * GIB as f64) as u64,
-        memory_bytes: room.memory_bytes().map_or(BUFFER_BYTES, |bytes| bytes / BUFFER_SHARE),
+        memory_bytes: buffer_bytes(),
         seed: args.seed.number_or(Facts::look().random_seed),
         interrupt,
     };
@@ -328,8 +328,13 @@ fn with_setup(error: LayoutError) -> anyhow::Error {
     }
 }
 
-/// The search for the drive's limits, in large I/Os.
-fn limits_args(args: &LayoutsCompareArgs) -> Result<SaturateArgs, InputError> {
+/// Memory that buffers may take, bytes.
+fn buffer_bytes() -> u64 {
+    Room::look().memory_bytes().map_or(BUFFER_BYTES, |bytes| bytes / BUFFER_SHARE)
+}
+
+/// The search for the drive's limits, in large I/Os, with no more buffers than memory is meant for.
+fn limits_args(args: &LayoutsCompareArgs, buffer_bytes: u64) -> Result<SaturateArgs, InputError> {
     let words = [
         "saturate".to_owned(),
         format!("--time-limit={:.0}", (args.seconds_each * LIMITS_TIMES).ceil()),
@@ -341,7 +346,25 @@ fn limits_args(args: &LayoutsCompareArgs) -> Result<SaturateArgs, InputError> {
         unreachable!("these are flags of saturate")
     };
     let cache_dir = Some(Places(vec![args.cache_dir.clone()]));
-    Ok(SaturateArgs { cache_dir, quiet: args.quiet, json: is_json(args), ..found })
+    let io_buffer_mb = found.io_buffer_mb.min(buffer_bytes / MIB).max(1);
+    Ok(SaturateArgs { cache_dir, io_buffer_mb, quiet: args.quiet, json: is_json(args), ..found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with little memory was told to lower flags that a comparison does not have.
+    #[test]
+    fn the_drive_s_limits_are_searched_with_the_memory_there_is() {
+        let words = ["layouts", "compare", "--cache-dir", "/mnt/kv"].map(str::to_owned);
+        let Ok(Some(Command::Layouts(found))) = super::super::command_of(words) else {
+            panic!("it is a comparison")
+        };
+        let Some(LayoutsCommand::Compare(args)) = found.command else { panic!("it compares") };
+        let taken = |bytes| limits_args(&args, bytes).unwrap().io_buffer_mb;
+        assert_eq!([16 * GIB, 20 * MIB, 1_000].map(taken), [256, 20, 1]);
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
 use ringfall_host::{
-    Machine, ProgressLine, Room, counted, free_bytes, human, human_time, takes_direct_io,
+    Machine, ProgressLine, counted, free_bytes, human, human_time, takes_direct_io,
 };
 use ringfall_model::cold::caches_below;
 use ringfall_report::show::{
@@ -21,9 +21,7 @@ use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
 use ringfall_workloads::recording::{FileAction, Order, Part, Recording};
 
-use super::{
-    BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, interrupted, with_setup, work,
-};
+use super::{Output, buffer_bytes, check_place, directory, interrupted, with_setup, work};
 use crate::cli::LayoutsReplayArgs;
 use crate::commands::answer::Answer;
 use crate::commands::run::check_output_writable;
@@ -99,7 +97,7 @@ fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
         ),
         _ => {}
     }
-    let memory = Room::look().memory_bytes().map_or(BUFFER_BYTES, |bytes| bytes / BUFFER_SHARE);
+    let memory = buffer_bytes();
     if replay.buffer_bytes() > memory {
         refuse!(
             "the recording has {} at work at a time, whose buffers take {}, and {} are left for \
