@@ -255,7 +255,9 @@ pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             .into();
         }
         SetupError::Passthrough { fault, .. } => return passthrough_remedy(fault).into(),
-        SetupError::NoThread { .. } => "raise the limit on threads (ulimit -u)",
+        SetupError::NoThread { .. } => {
+            "raise the limit on threads (ulimit -u), or on address space (ulimit -v)"
+        }
         SetupError::Other { remedy, .. } => remedy,
     };
     remedy.into()
