@@ -131,7 +131,7 @@ fn replayed(
         bail!("{failed}");
     }
     progress.rewrite("replaying…");
-    let outcome = replay.run(&directory).map_err(with_setup)?;
+    let outcome = replay.run(&directory, &machine).map_err(with_setup)?;
     progress.clear();
     Ok(outcome.map(|outcome| report(args, replay, &machine, outcome)))
 }
@@ -149,7 +149,12 @@ fn long(recorded_ns: u64, speed: Option<f64>) -> Option<String> {
 }
 
 /// Sentences that a reader of the figures must know.
-fn notes(machine: &Machine, reads_buffered: bool, is_direct: bool) -> Vec<String> {
+fn notes(
+    machine: &Machine,
+    cached: Option<String>,
+    reads_buffered: bool,
+    is_direct: bool,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if reads_buffered {
         let note = "reads without O_DIRECT may come from the page cache, and not the same ones in \
@@ -158,7 +163,11 @@ fn notes(machine: &Machine, reads_buffered: bool, is_direct: bool) -> Vec<String
         notes.push(note.to_owned());
     }
     notes.extend(machine.in_memory());
-    notes.extend(caches_below(machine));
+    match cached {
+        // It has these, too.
+        Some(told) => notes.push(told),
+        None => notes.extend(caches_below(machine)),
+    }
     if !is_direct {
         notes.push("the file system takes no O_DIRECT: files are opened without".to_owned());
     }
@@ -220,7 +229,7 @@ fn report(
         untold: part.untold,
         unread_lines: part.skipped.rows,
         first_unread: part.skipped.first.clone(),
-        notes: notes(machine, reads_buffered(part), replay.is_direct),
+        notes: notes(machine, outcome.cached, reads_buffered(part), replay.is_direct),
     }
 }
 
@@ -248,7 +257,7 @@ mod tests {
             );
             let recording = Recording::read(lines.as_bytes()).unwrap();
             let part = Part::of(recording, Some("/kv")).unwrap();
-            notes(&Machine::default(), reads_buffered(&part), true)
+            notes(&Machine::default(), None, reads_buffered(&part), true)
         };
         let [note] = &told("")[..] else { panic!("one note") };
         assert!(note.contains("may come from the page cache, and not the same ones"), "{note}");
@@ -259,13 +268,15 @@ mod tests {
     fn memory_in_place_of_a_drive_and_caches_below_are_told() {
         let file_system = "tmpfs".to_owned();
         let mount = Some(MountFacts { file_system, ..MountFacts::default() });
-        let found = notes(&Machine { mount, ..Machine::default() }, false, true);
+        let found = notes(&Machine { mount, ..Machine::default() }, None, false, true);
         assert_eq!(found, ["the data was in memory (tmpfs): no drive was measured"]);
         let [name, kind] = ["loop3", "loop"].map(str::to_owned);
         let link = ChainLink { name: name.clone(), numbers: String::new(), kind, above: None };
         let device = Some(DeviceFacts { name, ..DeviceFacts::default() });
         let on_loop = Machine { device, device_chain: vec![link], ..Machine::default() };
-        let found = notes(&on_loop, false, true);
+        let found = notes(&on_loop, None, false, true);
         assert_eq!(found, ["the file of loop3 may be in the page cache unseen"]);
+        let counted = "the kernel counted only 1.0 %; below it, the file of loop3".to_owned();
+        assert_eq!(notes(&on_loop, Some(counted.clone()), false, true), [counted]);
     }
 }

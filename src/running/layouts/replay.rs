@@ -22,6 +22,7 @@ use ringfall_engine::files::{
     FileLoad, FileRequest, FileScript, FileStep, FileTile, FileWorkers, Marks, OpenHow, StepKind,
     close, run,
 };
+use ringfall_host::Machine;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::{CallsInFlight, ReplayLatency, ReplayedOperations};
 use ringfall_workloads::recording::{
@@ -33,6 +34,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{LayoutError, told};
 use crate::remedy::remedy;
+use crate::saturate::Counted;
 use crate::threads::{locked, on_threads};
 
 /// Length of the writes that make files before the replay, bytes.
@@ -76,6 +78,8 @@ pub struct ReplayOutcome {
     pub differing: u64,
     /// Sentence about one of them.
     pub first_differing: Option<String>,
+    /// Sentence about reads that a cache served and not the drive.
+    pub cached: Option<String>,
     /// Calls in flight, as they were recorded.
     pub recorded_in_flight: CallsInFlight,
     /// The same of the replay.
@@ -149,8 +153,15 @@ impl Replay<'_> {
         Ok(None)
     }
 
-    /// Does the operations; none where a signal ended that.
-    pub fn run(&self, directory: &HeldDirectory) -> Result<Option<ReplayOutcome>, LayoutError> {
+    /// Does the operations on a drive of that machine; none where a signal ended that.
+    ///
+    /// # Errors
+    /// A thread can't be started.
+    pub fn run(
+        &self,
+        directory: &HeldDirectory,
+        machine: &Machine,
+    ) -> Result<Option<ReplayOutcome>, LayoutError> {
         let lanes = &self.order.lanes;
         raise_open_files();
         let shared = Shared {
@@ -176,14 +187,21 @@ impl Replay<'_> {
             shared.gives_up.store(true, Ordering::Relaxed);
             SetupError::NoThread { reason: error.to_string() }
         };
+        let before = Counted::now(machine, false);
         let found = on_threads("ringfall-replay", 0..lanes.len(), work, refused);
+        let after = Counted::now(machine, false);
         let mut counts = Counts::default();
         for lane in found {
             counts.add(lane?);
         }
         let calls = self.part.operations.iter().filter(|operation| operation.is_call);
         let recorded = calls.map(|call| (call.begin_ns, call.end_ns())).collect();
-        Ok((!self.interrupt.is_set()).then(|| counts.outcome(recorded)))
+        let read_bytes = counts.kinds[StepKind::Read as usize].bytes;
+        let cached = before
+            .zip(after)
+            .and_then(|(before, after)| before.warning(&after, machine, read_bytes));
+        let outcome = ReplayOutcome { cached, ..counts.outcome(recorded) };
+        Ok((!self.interrupt.is_set()).then_some(outcome))
     }
 }
 
@@ -306,6 +324,7 @@ impl Counts {
                 .collect(),
             differing: self.differing,
             first_differing: self.first_differing,
+            cached: None,
             recorded_in_flight: in_flight(recorded),
             in_flight: in_flight(self.spans),
         }

@@ -162,7 +162,7 @@ fn injected_latencies_are_in_each_operation_of_a_replay() {
         let most = getrlimit(Resource::Nofile).maximum;
         let half = Rlimit { current: Some(most.unwrap_or(1 << 20) / 2), maximum: most };
         setrlimit(Resource::Nofile, half).unwrap();
-        let outcome = replay.run(directory).unwrap().unwrap();
+        let outcome = replay.run(directory, bench.machine).unwrap().unwrap();
         assert_eq!((outcome.differing, outcome.first_differing), (0, None));
         assert_eq!(getrlimit(Resource::Nofile).current, most);
         assert_eq!((outcome.in_flight.most, outcome.recorded_in_flight.most), (1, 1));
