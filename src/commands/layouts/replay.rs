@@ -19,7 +19,7 @@ use ringfall_report::show::{
 };
 use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
-use ringfall_workloads::recording::{FileAction, Order, Part, Recording};
+use ringfall_workloads::recording::{FileAction, OpenMode, Order, Part, Recording};
 
 use super::{Output, buffer_bytes, check_place, directory, interrupted, with_setup, work};
 use crate::cli::LayoutsReplayArgs;
@@ -176,15 +176,19 @@ fn notes(
 
 /// Whether a call read through the page cache.
 fn reads_buffered(part: &Part) -> bool {
-    let mut buffered = BTreeSet::new();
+    let mut direct = BTreeSet::new();
     part.operations.iter().any(|operation| match operation.action {
-        FileAction::Open { handle: Some(handle), mode, .. } => {
-            if !mode.direct {
-                buffered.insert(handle);
-            }
+        FileAction::Open {
+            handle: Some(handle), mode: OpenMode { direct: is_direct, .. }, ..
+        }
+        | FileAction::SetFlags { handle, direct: is_direct, .. } => {
+            match is_direct {
+                true => direct.insert(handle),
+                false => direct.remove(&handle),
+            };
             false
         }
-        FileAction::Read { handle, .. } => operation.is_call && buffered.contains(&handle),
+        FileAction::Read { handle, .. } => operation.is_call && !direct.contains(&handle),
         _ => false,
     })
 }
@@ -250,18 +254,22 @@ mod tests {
     /// Only the README told it.
     #[test]
     fn buffered_reads_are_told_of() {
-        let told = |flags: &str| {
+        let told = |opened: &str| {
             let lines = format!(
-                "1 100.0 open(\"/kv/a\", O_RDONLY{flags}) = 3</kv/a> <0.1>\n\
+                "1 100.0 open(\"/kv/a\", O_RDONLY{opened}\n\
                  1 101.0 read(3</kv/a>, \"\", 4096) = 10 <0.1>\n"
             );
             let recording = Recording::read(lines.as_bytes()).unwrap();
             let part = Part::of(recording, Some("/kv")).unwrap();
             notes(&Machine::default(), None, reads_buffered(&part), true)
         };
-        let [note] = &told("")[..] else { panic!("one note") };
+        let [note] = &told(") = 3</kv/a> <0.1>")[..] else { panic!("one note") };
         assert!(note.contains("may come from the page cache, and not the same ones"), "{note}");
-        assert!(told("|O_DIRECT").is_empty());
+        let direct = "|O_DIRECT) = 3</kv/a> <0.1>";
+        let set = "\n1 100.5 fcntl(3</kv/a>, F_SETFL, O_RDONLY";
+        assert!(told(direct).is_empty());
+        assert!(told(&format!("{direct}{set}|O_DIRECT) = 0 <0.1>")).is_empty());
+        assert_eq!(told(&format!("{direct}{set}) = 0 <0.1>")).len(), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Not here: what follows what (`ringfall_workloads::recording`).
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +28,8 @@ use ringfall_model::facts::{CallsInFlight, ReplayLatency, ReplayedOperations};
 use ringfall_workloads::recording::{
     After, FileAction, LaneOperation, OpenMode, Order, Part, RecordedOperation,
 };
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fcntl_setfl, renameat_with};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{LayoutError, told};
@@ -76,7 +76,7 @@ pub struct ReplayOutcome {
     pub operations: Vec<ReplayedOperations>,
     /// Number of operations that ended otherwise, or had no open file.
     pub differing: u64,
-    /// Sentence about one of them.
+    /// Sentence about the first of them.
     pub first_differing: Option<String>,
     /// Sentence about reads that a cache served and not the drive.
     pub cached: Option<String>,
@@ -286,7 +286,8 @@ struct Counts {
     /// Beginning and end of each call since the replay's beginning, ns.
     spans: Vec<(u64, u64)>,
     differing: u64,
-    first_differing: Option<String>,
+    /// The first that ended otherwise, by its end since the replay's beginning, ns.
+    first_differing: Option<(u64, String)>,
     began: Option<Instant>,
     ended: Option<Instant>,
 }
@@ -301,7 +302,8 @@ impl Counts {
         }
         self.spans.append(&mut other.spans);
         self.differing += other.differing;
-        self.first_differing = self.first_differing.take().or(other.first_differing);
+        let first = [self.first_differing.take(), other.first_differing];
+        self.first_differing = first.into_iter().flatten().min();
         self.began = [self.began, other.began].into_iter().flatten().min();
         self.ended = self.ended.max(other.ended);
     }
@@ -323,7 +325,7 @@ impl Counts {
                 })
                 .collect(),
             differing: self.differing,
-            first_differing: self.first_differing,
+            first_differing: self.first_differing.map(|(_, told)| told),
             cached: None,
             recorded_in_flight: in_flight(recorded),
             in_flight: in_flight(self.spans),
@@ -404,14 +406,15 @@ impl<'a> Lane<'a> {
 
     fn perform(&mut self, recorded: &RecordedOperation, place: usize) {
         let kind = kind(recorded.action);
-        let Called { answer, took } = self.act(recorded.action);
-        if !recorded.is_call {
+        let Called { answer, mut took } = self.act(recorded.action);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if recorded.is_call {
+            took = self.slowed(took, place);
+            let end = self.shared.began.elapsed();
+            self.counts.spans.push((ns(end.saturating_sub(took)), ns(end)));
+        } else if answer.is_ok() {
             return;
         }
-        let took = self.slowed(took, place);
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let end = self.shared.began.elapsed();
-        self.counts.spans.push((ns(end.saturating_sub(took)), ns(end)));
         let differs = match answer {
             Ok(moved) if recorded.failure.is_some() => {
                 Some(format!("it went well, with {moved} bytes,"))
@@ -428,9 +431,10 @@ impl<'a> Lane<'a> {
         if let Some(differs) = differs {
             self.counts.differing += 1;
             let path = self.path(recorded.action);
+            let end = ns(self.shared.began.elapsed());
             self.counts
                 .first_differing
-                .get_or_insert_with(|| format!("{} of {path}: {differs}", kind.name()));
+                .get_or_insert_with(|| (end, format!("{} of {path}: {differs}", kind.name())));
             return;
         }
         let counts = &mut self.counts.kinds[kind as usize];
@@ -474,16 +478,28 @@ impl<'a> Lane<'a> {
                 }
                 called
             }
-            FileAction::Read { handle, offset, bytes } => on_file(file(handle), |open| {
-                rustix::io::pread(&open.file, &mut buffer[..bytes as usize], offset)
+            FileAction::Read { handle, offset, bytes, flags } => on_file(file(handle), |open| {
+                let buffer = &mut buffer[..bytes as usize];
+                match flags {
+                    0 => rustix::io::pread(&open.file, buffer, offset),
+                    _ => preadv2(&open.file, &mut [IoSliceMut::new(buffer)], offset, rwf(flags)),
+                }
             }),
-            FileAction::Write { handle, offset, bytes } => {
+            FileAction::Write { handle, offset, bytes, flags } => {
                 let file = file(handle);
                 let buffer = &mut buffer[..bytes as usize];
                 if let Ok(open) = &file {
                     open.marks.write(buffer, offset);
                 }
-                on_file(file, |open| rustix::io::pwrite(&open.file, buffer, offset))
+                on_file(file, |open| match flags {
+                    0 => rustix::io::pwrite(&open.file, buffer, offset),
+                    _ => pwritev2(&open.file, &[IoSlice::new(buffer)], offset, rwf(flags)),
+                })
+            }
+            FileAction::SetFlags { handle, append, direct } => {
+                let mode = OpenMode { append, direct, ..OpenMode::default() };
+                let flags = flags(mode, replay.is_direct) & (OFlags::APPEND | OFlags::DIRECT);
+                on_file(file(handle), |open| fcntl_setfl(&open.file, flags).map(|()| 0))
             }
             FileAction::Sync { handle, data_only } => {
                 on_file(file(handle), |open| match data_only {
@@ -491,7 +507,7 @@ impl<'a> Lane<'a> {
                     false => rustix::fs::fsync(&open.file).map(|()| 0),
                 })
             }
-            FileAction::LookAtOpen { handle } => {
+            FileAction::LookAtOpen { handle, .. } => {
                 on_file(file(handle), |open| rustix::fs::fstat(&open.file).map(|_found| 0))
             }
             FileAction::Close { handle } => {
@@ -565,7 +581,7 @@ fn buffer_bytes(lane: &[LaneOperation]) -> u64 {
 fn kind(action: FileAction) -> StepKind {
     match action {
         FileAction::Open { mode, .. } if mode.create => StepKind::Create,
-        FileAction::Open { .. } => StepKind::Open,
+        FileAction::Open { .. } | FileAction::SetFlags { .. } => StepKind::Open,
         FileAction::Read { .. } => StepKind::Read,
         FileAction::Write { .. } => StepKind::Write,
         FileAction::Sync { .. } => StepKind::Sync,
@@ -576,6 +592,10 @@ fn kind(action: FileAction) -> StepKind {
         FileAction::Remove { .. } => StepKind::Unlink,
         FileAction::Close { .. } => StepKind::Close,
     }
+}
+
+fn rwf(flags: u32) -> ReadWriteFlags {
+    ReadWriteFlags::from_bits_retain(flags)
 }
 
 fn flags(mode: OpenMode, is_direct: bool) -> OFlags {
@@ -590,7 +610,11 @@ fn flags(mode: OpenMode, is_direct: bool) -> OFlags {
     flags.set(OFlags::TRUNC, mode.truncate);
     flags.set(OFlags::APPEND, mode.append);
     flags.set(OFlags::DIRECT, mode.direct && is_direct);
-    flags.set(OFlags::SYNC, mode.sync);
+    // The first has the bit of the second.
+    flags.set(OFlags::DSYNC, mode.data_sync);
+    if mode.sync {
+        flags |= OFlags::SYNC;
+    }
     flags.set(OFlags::DIRECTORY, mode.directory);
     flags
 }

@@ -145,6 +145,56 @@ fn injected_latencies_are_in_each_operation_of_a_replay() {
                  1 100.2 fsync(4</kv>) = 0 <0.0001>\n\
                  2 100.3 stat(\"/kv\", 0x7) = 0 <0.0001>\n\
                  2 100.4 unlink(\"/kv/b\") = -1 ENOENT (No such file or directory) <0.0001>\n";
+    let injected = Some(LatencySpread { median: 3 * MILLISECOND, p99: 3 * MILLISECOND });
+    // Openings failed at the soft limit.
+    let most = getrlimit(Resource::Nofile).maximum;
+    let half = Rlimit { current: Some(most.unwrap_or(1 << 20) / 2), maximum: most };
+    setrlimit(Resource::Nofile, half).unwrap();
+    let outcome = replayed(lines, injected);
+    assert_eq!((outcome.differing, outcome.first_differing), (0, None));
+    assert_eq!(getrlimit(Resource::Nofile).current, most);
+    assert_eq!((outcome.in_flight.most, outcome.recorded_in_flight.most), (1, 1));
+    let names: Vec<&str> = outcome.operations.iter().map(|one| one.name).collect();
+    assert_eq!(names, ["stat", "create", "write", "fsync", "unlink"]);
+    assert!(outcome.operations.iter().all(|one| one.replayed.p50_us >= Some(3_000.0)));
+}
+
+/// They were those of the opening, whatever calls said.
+#[test]
+fn writes_have_the_flags_that_calls_give_and_change() {
+    let outcome = replayed(
+        "1 100.0 open(\"/kv/a\", O_RDWR|O_CREAT|O_APPEND) = 3</kv/a> <0.0001>\n\
+         1 100.1 write(3</kv/a>, \"\", 10) = 10 <0.0001>\n\
+         1 100.2 fcntl(3</kv/a>, F_SETFL, O_RDWR) = 0 <0.0001>\n\
+         1 100.3 pwrite64(3</kv/a>, \"\", 10, 0) = 10 <0.0001>\n\
+         1 100.4 pwritev2(3</kv/a>, [{iov_base=\"\", iov_len=10}], 1, 0, RWF_DSYNC|RWF_APPEND) \
+         = 10 <0.0001>\n\
+         1 100.5 preadv2(3</kv/a>, [{iov_base=\"\", iov_len=90}], 1, 0, RWF_HIPRI) = 20 \
+         <0.0001>\n",
+        None,
+    );
+    assert_eq!((outcome.differing, outcome.first_differing), (0, None));
+}
+
+/// That of the first lane was named, a consequence of the other's or not.
+#[test]
+fn the_operation_that_is_named_is_the_first_that_ended_otherwise() {
+    let outcome = replayed(
+        "1 100.0 open(\"/kv/a\", O_RDWR|O_CREAT|O_EXCL) = 3</kv/a> <0.0001>\n\
+         1 100.1 clone(flags=CLONE_FILES|CLONE_THREAD) = 2 <0.0001>\n\
+         2 100.2 pread64(3</kv/a>, \"\", 20, 0) = 20 <0.0001>\n\
+         2 100.3 mkdir(\"/kv/d\", 0777) = 0 <0.0001>\n\
+         1 100.4 rmdir(\"/kv/d\") = 0 <0.0001>\n\
+         1 100.5 pread64(3</kv/a>, \"\", 30, 0) = 30 <0.0001>\n",
+        None,
+    );
+    let first = "read of an open file: it moved 0 bytes in place of 20".to_owned();
+    assert_eq!((outcome.differing, outcome.first_differing), (2, Some(first)));
+}
+
+/// Outcome of a recording of calls below `/kv`, without its gaps.
+fn replayed(lines: &str, injected: Option<LatencySpread>) -> ReplayOutcome {
+    let mut found = None;
     with_bench(Duration::from_millis(10), |bench, directory| {
         let part = Part::of(Recording::read(lines.as_bytes()).unwrap(), Some("/kv")).unwrap();
         let order = Order::of(&part).unwrap();
@@ -152,23 +202,14 @@ fn injected_latencies_are_in_each_operation_of_a_replay() {
             part: &part,
             order: &order,
             speed: None,
-            injected: Some(LatencySpread { median: 3 * MILLISECOND, p99: 3 * MILLISECOND }),
+            injected,
             is_direct: false,
             seed: 7,
             interrupt: bench.interrupt,
         };
         assert_eq!(replay.set_up(directory).unwrap(), None);
-        // Openings failed at the soft limit.
-        let most = getrlimit(Resource::Nofile).maximum;
-        let half = Rlimit { current: Some(most.unwrap_or(1 << 20) / 2), maximum: most };
-        setrlimit(Resource::Nofile, half).unwrap();
-        let outcome = replay.run(directory, bench.machine).unwrap().unwrap();
-        assert_eq!((outcome.differing, outcome.first_differing), (0, None));
-        assert_eq!(getrlimit(Resource::Nofile).current, most);
-        assert_eq!((outcome.in_flight.most, outcome.recorded_in_flight.most), (1, 1));
-        let names: Vec<&str> = outcome.operations.iter().map(|one| one.name).collect();
-        assert_eq!(names, ["stat", "create", "write", "fsync", "unlink"]);
-        assert!(outcome.operations.iter().all(|one| one.replayed.p50_us >= Some(3_000.0)));
+        found = replay.run(directory, bench.machine).unwrap();
         directory.clear().unwrap();
     });
+    found.expect("nothing interrupts it")
 }

@@ -66,12 +66,19 @@ pub(super) struct Halves {
     unended: u64,
     /// The call that was put together last.
     whole: String,
+    /// Whether the first time was none since 1970 (`strace -r`).
+    is_relative: bool,
 }
 
 impl Halves {
     /// Number of calls that have begun and not ended.
     pub(super) fn unended(&self) -> u64 {
         self.unended + self.halves.len() as u64
+    }
+
+    /// Whether times are those since the line before.
+    pub(super) fn is_relative(&self) -> bool {
+        self.is_relative
     }
 
     /// Memory of the calls that are under way, bytes.
@@ -90,6 +97,7 @@ impl Halves {
         let Some((thread, rest)) = thread(line) else { return Ok(Told::Nothing) };
         let (time_ns, rest) = time(rest)?;
         self.lines += 1;
+        self.is_relative |= self.lines == 1 && time_ns < 1_000_000_000;
         if let Some(exit) = rest.strip_prefix("+++ ") {
             let is_exit = ["exited", "killed", "superseded"].iter().any(|is| exit.starts_with(is));
             if !is_exit {

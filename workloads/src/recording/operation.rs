@@ -1,5 +1,8 @@
 //! Operations of a recording.
 
+/// Flag of `pwritev2` with which a write goes to the end of the file.
+pub(super) const RWF_APPEND: u32 = 0x10;
+
 /// Way in which a file was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenMode {
@@ -17,8 +20,10 @@ pub struct OpenMode {
     pub append: bool,
     /// Whether the page cache was passed by (`O_DIRECT`).
     pub direct: bool,
-    /// Whether every write was made durable (`O_SYNC`, `O_DSYNC`).
+    /// Whether every write was made durable (`O_SYNC`).
     pub sync: bool,
+    /// Whether the data of every write was made durable (`O_DSYNC`).
+    pub data_sync: bool,
     /// Whether it had to be a directory (`O_DIRECTORY`).
     pub directory: bool,
 }
@@ -44,6 +49,8 @@ pub enum FileAction {
         offset: u64,
         /// Number of bytes that are asked for, below 2 GiB.
         bytes: u32,
+        /// Flags of `preadv2` (`RWF_NOWAIT` …); 0 of other calls.
+        flags: u32,
     },
     /// Writes in one call.
     Write {
@@ -53,6 +60,17 @@ pub enum FileAction {
         offset: u64,
         /// Number of bytes, below 2 GiB.
         bytes: u32,
+        /// Flags of `pwritev2` (`RWF_DSYNC` …); 0 of other calls.
+        flags: u32,
+    },
+    /// Changes the flags of an open file (`F_SETFL`).
+    SetFlags {
+        /// Open file, by its number.
+        handle: u32,
+        /// Whether every write goes to its end from now on.
+        append: bool,
+        /// Whether the page cache is passed by from now on.
+        direct: bool,
     },
     /// Makes a file durable.
     Sync {
@@ -67,11 +85,15 @@ pub enum FileAction {
         name: u32,
         /// Whether a directory was found.
         directory: bool,
+        /// Size of a file, where the recording tells it, bytes.
+        bytes: Option<u64>,
     },
     /// Asks for an open file's properties.
     LookAtOpen {
         /// Open file, by its number.
         handle: u32,
+        /// Size of the file, where the recording tells it, bytes.
+        bytes: Option<u64>,
     },
     /// Makes a directory.
     MakeDirectory {
@@ -122,7 +144,8 @@ impl FileAction {
             FileAction::Read { handle, .. }
             | FileAction::Write { handle, .. }
             | FileAction::Sync { handle, .. }
-            | FileAction::LookAtOpen { handle }
+            | FileAction::SetFlags { handle, .. }
+            | FileAction::LookAtOpen { handle, .. }
             | FileAction::Close { handle } => (None, None, Some(handle)),
         };
         (name.into_iter().chain(second), handle)

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | on a name | the last that changed it or a directory above it |
 //! | that makes, changes or removes a name, empties a file or closes one | all that used it |
+//! | that changes the flags of an open file | all that used it |
 //! | on an open file | its opening |
 //! | read, sync | the last write of each lane to the file |
 //!
@@ -212,8 +213,10 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
             of_file(handle, Use::Read)
         }
         FileAction::Write { handle, .. } => of_file(handle, Use::Write),
-        FileAction::LookAtOpen { handle } => vec![(Shared::Handle(handle), Use::Read)],
-        FileAction::Close { handle } => vec![(Shared::Handle(handle), Use::Change)],
+        FileAction::LookAtOpen { handle, .. } => vec![(Shared::Handle(handle), Use::Read)],
+        FileAction::SetFlags { handle, .. } | FileAction::Close { handle } => {
+            vec![(Shared::Handle(handle), Use::Change)]
+        }
         FileAction::Look { name, .. } => of_name(name, Use::Read).collect(),
         FileAction::MakeDirectory { name } | FileAction::Remove { name, .. } => {
             of_name(name, Use::Change).collect()

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::ahead::Ahead;
 use super::call::{Answer, Call, Halves, Told, descriptor, string, unescaped, working_directory};
-use super::operation::{Failure, FileAction, LeftOutCalls, OpenMode, RecordedOperation};
+use super::operation::{
+    Failure, FileAction, LeftOutCalls, OpenMode, RWF_APPEND, RecordedOperation,
+};
 use super::processes::Processes;
 use crate::error::Error;
 use crate::source::Skipped;
@@ -90,6 +92,9 @@ impl Recording {
                 Ok(_) => {}
                 Err(why) => strace.found.skipped.count(number, || why),
             }
+            if halves.is_relative() {
+                return Err(Error::new(format!("its times begin at 0: {WANTED}, without -r")));
+            }
             if let Some((parent, shares)) = strace.begun.take()
                 && let Some(child) = lines.answer(parent, number)?
             {
@@ -154,6 +159,8 @@ struct Strace {
     begun: Option<(u32, bool)>,
     /// Open files that were made without a name.
     unnamed: BTreeSet<u32>,
+    /// Names of files whose size was changed by calls that are not done again.
+    resized: BTreeSet<u32>,
 }
 
 /// Name that the arguments of a call lead to.
@@ -230,7 +237,10 @@ impl Strace {
                 let data_only = call.name == "fdatasync";
                 self.on_open(call, true, |handle| FileAction::Sync { handle, data_only })
             }
-            "fstat" => self.on_open(call, false, |handle| FileAction::LookAtOpen { handle }),
+            "fstat" => {
+                let bytes = file_bytes(call);
+                self.on_open(call, false, |handle| FileAction::LookAtOpen { handle, bytes })
+            }
             "stat" | "lstat" | "access" => self.looks(call, 0),
             "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" => {
                 self.looks(call, 1)
@@ -256,8 +266,12 @@ impl Strace {
             "link" | "linkat" => self.on_names(call, |from, to| FileAction::Link { from, to }),
             "lseek" => {
                 let Answer::Value { value, .. } = call.answer else { return Ok(()) };
-                if let Some(handle) = self.handle(call, 0, false)? {
-                    self.positions[handle as usize] = value;
+                let Some(handle) = self.handle(call, 0, false)? else { return Ok(()) };
+                self.positions[handle as usize] = value;
+                if call.arguments[1..] == ["0", "SEEK_END"] {
+                    let bytes = Some(value);
+                    let thread = self.processes.index_of(call.thread);
+                    self.add(thread, call.begin_ns, FileAction::LookAtOpen { handle, bytes });
                 }
                 Ok(())
             }
@@ -299,7 +313,7 @@ impl Strace {
             begin_ns,
             took_ns: 0,
             thread,
-            action,
+            action: self.with_size_before(action),
             failure: None,
             makes: false,
             moved_bytes: match action {
@@ -333,7 +347,7 @@ impl Strace {
             begin_ns: call.begin_ns,
             took_ns: call.took_ns,
             thread: self.processes.index_of(call.thread),
-            action,
+            action: self.with_size_before(action),
             failure,
             makes: false,
             moved_bytes: moved_bytes.ok_or("no call moves as many bytes")?,
@@ -342,6 +356,22 @@ impl Strace {
             is_call: true,
         });
         Ok(())
+    }
+
+    /// The operation, whose size says nothing of that before where a call has changed it.
+    fn with_size_before(&self, action: FileAction) -> FileAction {
+        let is_resized = |name: &u32| self.resized.contains(name);
+        match action {
+            FileAction::Look { name, directory, .. } if is_resized(&name) => {
+                FileAction::Look { name, directory, bytes: None }
+            }
+            FileAction::LookAtOpen { handle, .. }
+                if is_resized(&self.found.handles[handle as usize]) =>
+            {
+                FileAction::LookAtOpen { handle, bytes: None }
+            }
+            action => action,
+        }
     }
 
     fn count_left_out(&mut self, call: &'static str, names: [Option<u32>; 2], bytes: u64) {
@@ -360,7 +390,7 @@ impl Strace {
             "creat" => "O_WRONLY|O_CREAT|O_TRUNC",
             _ => argument(call, path + 1)?,
         };
-        let has = |flag: &str| flags.split(|c: char| !is_word(c)).any(|word| word == flag);
+        let has = |flag: &str| has_flag(flags, flag);
         let (fd, note) = match call.answer {
             Answer::Value { value, note } => (u32::try_from(value).ok(), note),
             _ => (None, None),
@@ -388,7 +418,8 @@ impl Strace {
             truncate: has("O_TRUNC"),
             append: has("O_APPEND"),
             direct: has("O_DIRECT"),
-            sync: has("O_SYNC") || has("O_DSYNC"),
+            sync: has("O_SYNC"),
+            data_sync: has("O_DSYNC"),
             directory: has("O_DIRECTORY"),
         };
         let handle = fd.map(|fd| self.new_handle(call, fd, name, has("O_CLOEXEC")));
@@ -485,9 +516,13 @@ impl Strace {
             false => moved,
         };
         let bytes = u32::try_from(bytes).map_err(|_| "no call moves as many bytes")?;
+        let flags = match call.name.ends_with("v2") {
+            true => move_flags(argument(call, 4)?)?,
+            false => 0,
+        };
         let action = match call.name.contains("read") {
-            true => FileAction::Read { handle, offset, bytes },
-            false => FileAction::Write { handle, offset, bytes },
+            true => FileAction::Read { handle, offset, bytes, flags },
+            false => FileAction::Write { handle, offset, bytes, flags },
         };
         match (bytes, call.answer) {
             (0, Answer::Value { .. }) => Ok(()),
@@ -497,7 +532,8 @@ impl Strace {
 
     fn looks(&mut self, call: &Call<'_>, path: usize) -> Result<(), String> {
         let directory = call.arguments.iter().any(|told| told.contains("mode=S_IFDIR"));
-        self.on_name(call, path, |name| FileAction::Look { name, directory })
+        let bytes = file_bytes(call);
+        self.on_name(call, path, |name| FileAction::Look { name, directory, bytes })
     }
 
     fn on_name(
@@ -508,7 +544,10 @@ impl Strace {
     ) -> Result<(), String> {
         match self.named(call, (path == 1).then_some(0), path)? {
             Named::Path(name) => self.push(call, action(name), 0),
-            Named::Open(Some(handle)) => self.push(call, FileAction::LookAtOpen { handle }, 0),
+            Named::Open(Some(handle)) => {
+                let bytes = file_bytes(call);
+                self.push(call, FileAction::LookAtOpen { handle, bytes }, 0)
+            }
             Named::Open(None) => Ok(()),
             Named::Unresolved => {
                 self.found.unresolved += 1;
@@ -571,6 +610,7 @@ impl Strace {
                 "F_SETFD" => return self.set_closes_on_exec(call, flag == "FD_CLOEXEC"),
                 "F_DUPFD" => false,
                 "F_DUPFD_CLOEXEC" => true,
+                "F_SETFL" => return self.set_flags(call, flag),
                 _ => return Ok(()),
             },
             _ => flag == "O_CLOEXEC",
@@ -585,6 +625,14 @@ impl Strace {
             None => self.processes.close(call.thread, to),
         };
         self.close_by(call, replaced);
+        Ok(())
+    }
+
+    fn set_flags(&mut self, call: &Call<'_>, flags: &str) -> Result<(), String> {
+        let Some(handle) = self.handle(call, 0, true)? else { return Ok(()) };
+        let (append, direct) = (has_flag(flags, "O_APPEND"), has_flag(flags, "O_DIRECT"));
+        let thread = self.processes.index_of(call.thread);
+        self.add(thread, call.begin_ns, FileAction::SetFlags { handle, append, direct });
         Ok(())
     }
 
@@ -735,8 +783,38 @@ fn argument<'a>(call: &Call<'a>, place: usize) -> Result<&'a str, String> {
     call.arguments.get(place).copied().ok_or_else(|| format!("its call of {} is cut", call.name))
 }
 
+fn has_flag(flags: &str, flag: &str) -> bool {
+    flags.split(|c: char| !is_word(c)).any(|word| word == flag)
+}
+
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Flags of `preadv2` and `pwritev2`, as the kernel has them.
+fn move_flags(told: &str) -> Result<u32, String> {
+    let flag = |word: &str| match word.split(' ').next().unwrap_or_default() {
+        "RWF_HIPRI" => Some(0x1),
+        "RWF_DSYNC" => Some(0x2),
+        "RWF_SYNC" => Some(0x4),
+        "RWF_NOWAIT" => Some(0x8),
+        "RWF_APPEND" => Some(RWF_APPEND),
+        // Of those that are younger than strace.
+        number => match number.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => number.parse().ok(),
+        },
+    };
+    let flags = told.split('|').try_fold(0, |flags, word| Some(flags | flag(word)?));
+    flags.ok_or_else(|| format!("it has flags that are not known: {told}"))
+}
+
+/// Size that a call tells of a regular file, bytes.
+fn file_bytes(call: &Call<'_>) -> Option<u64> {
+    let told = call.arguments.iter().find(|told| told.contains("mode=S_IFREG"))?;
+    let (_, rest) = told.split_once("_size=")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
 }
 
 /// Path that is told of a descriptor.

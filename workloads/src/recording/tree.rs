@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::operation::{Failure, FileAction, RecordedOperation};
+use super::operation::{Failure, FileAction, RWF_APPEND, RecordedOperation};
 use super::strace::NAME_BYTES_MAX;
 use crate::error::Error;
 
@@ -80,7 +80,8 @@ impl Names {
 pub struct FileBefore {
     /// Path below the directory.
     pub path: Arc<str>,
-    /// Bytes of it that were read before they were written.
+    /// Bytes of it up to the last that was read before it was written, or written over, and all
+    /// where it was emptied or removed, as far as the recording tells its size.
     pub bytes: u64,
 }
 
@@ -110,6 +111,8 @@ struct File {
     /// Whether it turned out to be a directory: the first calls on it told no kind.
     is_directory: bool,
     bytes_before: u64,
+    /// Size before the first operation, where the recording tells it.
+    size_before: Option<u64>,
     /// Ranges that were written since it was made or emptied.
     written: Ranges,
     /// Bytes that were written behind an end that nobody told.
@@ -135,7 +138,34 @@ impl File {
         }
     }
 
+    /// Takes note of a size that was told.
+    fn has_size(&mut self, bytes: u64) {
+        let grown_bytes = self.written.end().saturating_add(self.appended_bytes);
+        let is_told = grown_bytes == 0 || bytes > grown_bytes;
+        if self.is_fresh || self.size_before.is_some() || !is_told || self.place.is_none() {
+            return;
+        }
+        let size_bytes = bytes.saturating_sub(self.appended_bytes);
+        self.size_before = Some(size_bytes);
+        self.is_before |= size_bytes > 0;
+        // What was written before its size was told.
+        self.write_over(self.written.end());
+    }
+
+    /// Takes note of a write of what was there, as far as it was: to its end where nobody told its
+    /// size.
+    fn write_over(&mut self, end: u64) {
+        if self.is_before && !self.is_fresh {
+            let end = end.min(self.size_before.unwrap_or(u64::MAX));
+            self.bytes_before = self.bytes_before.max(end);
+        }
+    }
+
+    /// Drops what it holds, which takes the longer the more that is.
     fn empty(&mut self) {
+        if self.is_before && !self.is_fresh {
+            self.bytes_before = self.bytes_before.max(self.size_before.unwrap_or(0));
+        }
         (self.written, self.appended_bytes) = (Ranges::default(), 0);
         self.is_fresh = true;
     }
@@ -257,15 +287,18 @@ impl Tree {
                     }
                 });
             }
-            FileAction::Write { handle, offset, .. } => {
+            FileAction::Write { handle, offset, flags, .. } => {
                 let Opened { file, appends } = self.opened[handle as usize];
+                let appends = appends || flags & RWF_APPEND != 0;
                 self.change(file, |file| {
                     if appends && !file.is_fresh {
                         file.appended_bytes = file.appended_bytes.saturating_add(moved_bytes);
                         return;
                     }
                     let begin = if appends { file.written.end() } else { offset };
-                    file.written.add(begin, begin.saturating_add(moved_bytes));
+                    let end = begin.saturating_add(moved_bytes);
+                    file.written.add(begin, end);
+                    file.write_over(end);
                 });
             }
             FileAction::Close { handle } => {
@@ -273,13 +306,21 @@ impl Tree {
                     file.handles = file.handles.saturating_sub(1);
                 });
             }
-            FileAction::Look { name, directory: true } => {
+            FileAction::Look { name, directory: true, .. } => {
                 let place = self.place(name);
                 self.directory(place);
             }
-            FileAction::Look { name, .. } => {
+            FileAction::Look { name, bytes, .. } => {
                 let place = self.place(name);
-                self.file(place, false);
+                let file = self.file(place, false);
+                self.change(file, |file| bytes.into_iter().for_each(|bytes| file.has_size(bytes)));
+            }
+            FileAction::LookAtOpen { handle, bytes } => {
+                let file = self.opened[handle as usize].file;
+                self.change(file, |file| bytes.into_iter().for_each(|bytes| file.has_size(bytes)));
+            }
+            FileAction::SetFlags { handle, append, .. } => {
+                self.opened[handle as usize].appends = append;
             }
             FileAction::MakeDirectory { name } => {
                 let place = self.place(name);
@@ -303,7 +344,7 @@ impl Tree {
                 self.unlink(place);
                 self.entries.insert(place, Entry::Gone);
             }
-            FileAction::Sync { .. } | FileAction::LookAtOpen { .. } => {}
+            FileAction::Sync { .. } => {}
         }
     }
 

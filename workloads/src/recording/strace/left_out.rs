@@ -5,9 +5,10 @@ use super::super::operation::FileAction;
 use super::{Named, Strace, argument, decoded};
 
 /// Calls on files that are counted and not done again.
-const NOT_REPLAYED: [&str; 37] = [
+const NOT_REPLAYED: [&str; 39] = [
     "chmod",
     "chown",
+    "chroot",
     "copy_file_range",
     "fadvise64",
     "fallocate",
@@ -39,11 +40,16 @@ const NOT_REPLAYED: [&str; 37] = [
     "statfs",
     "symlink",
     "symlinkat",
+    "sync",
     "sync_file_range",
     "syncfs",
     "truncate",
     "utimensat",
 ];
+/// Those that tell of no file, or change what paths mean, and are counted wherever they are.
+const OF_NO_FILE: [&str; 5] = ["chroot", "io_submit", "io_uring_enter", "msync", "sync"];
+/// Those that change a file's size.
+const RESIZING: [&str; 3] = ["fallocate", "ftruncate", "truncate"];
 /// Those that copy data.
 const COPIES: [&str; 3] = ["copy_file_range", "sendfile", "splice"];
 /// Longest piece in which what a call copied is written, bytes.
@@ -67,7 +73,7 @@ impl Strace {
         for place in (0..bytes).step_by(PIECE_BYTES) {
             let offset = offset.saturating_add(place.into());
             let bytes = (bytes - place).min(PIECE_BYTES as u32);
-            self.add(thread, call.begin_ns, FileAction::Write { handle, offset, bytes });
+            self.add(thread, call.begin_ns, FileAction::Write { handle, offset, bytes, flags: 0 });
         }
         Ok(())
     }
@@ -101,6 +107,10 @@ impl Strace {
             _ if name.contains("xattr") => 0..1,
             _ => 0..usize::MAX,
         };
+        if OF_NO_FILE.contains(&name) {
+            self.count_left_out(known, [None; 2], 0);
+            return Ok(());
+        }
         let (mut names, mut is_told) = ([None; 2], false);
         let arguments = call.arguments.iter().enumerate();
         for (place, argument) in arguments.filter(|(place, _)| places.contains(place)) {
@@ -130,8 +140,11 @@ impl Strace {
             Answer::Value { value, .. } if COPIES.contains(&name) => value,
             _ => 0,
         };
-        if is_told || name.starts_with("io_") {
+        if is_told {
             self.count_left_out(known, names, bytes);
+        }
+        if RESIZING.contains(&name) {
+            self.resized.extend(names[0]);
         }
         Ok(())
     }
