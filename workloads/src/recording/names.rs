@@ -54,8 +54,12 @@ impl Part {
     /// The directory is no whole path, none is common to all files, or nothing lies below it.
     pub fn of(recording: Recording, below: Option<&str>) -> Result<Part, Error> {
         let below = match below {
-            Some(typed) => normal(typed)
-                .ok_or_else(|| Error::new(format!("--below {typed} is no path from the root /")))?,
+            Some(typed) => {
+                let path = normal(typed).ok_or_else(|| {
+                    Error::new(format!("--below {typed} is no path from the root /"))
+                })?;
+                recording.behind_links(path)
+            }
             None => common(&recording)?,
         };
         let mut names = Names::new();

@@ -1,6 +1,7 @@
 //! Output of strace as operations on files with their whole paths.
 
 mod left_out;
+mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -15,6 +16,7 @@ use super::processes::Processes;
 use crate::error::Error;
 use crate::source::Skipped;
 use crate::source::lines::{Line, Lines, Unusable, too_long, unread};
+use links::{Directories, Links};
 
 /// Most operations of a recording, which take about 80 bytes each, and as much again in order.
 const OPERATIONS_MAX: usize = 4 << 20;
@@ -58,6 +60,8 @@ pub struct Recording {
     pub(super) handles: Vec<u32>,
     /// Calls that are not done again, by name of the call and of the files, if there are any.
     pub(super) left_out: BTreeMap<(&'static str, [Option<u32>; 2]), LeftOutCalls>,
+    /// Directories that symbolic links in paths lead to, by the links.
+    pub(super) directories: Directories,
     /// Number of calls that name no whole path.
     pub(super) unresolved: u64,
     /// Calls that had begun when the recording ended.
@@ -113,6 +117,7 @@ impl Recording {
                 )));
             }
         }
+        strace.follow_links().map_err(Error::new)?;
         let mut found = strace.found;
         found.unended = halves.unended();
         match calls {
@@ -161,6 +166,7 @@ struct Strace {
     unnamed: BTreeSet<u32>,
     /// Names of files whose size was changed by calls that are not done again.
     resized: BTreeSet<u32>,
+    links: Links,
 }
 
 /// Name that the arguments of a call lead to.
@@ -396,15 +402,16 @@ impl Strace {
             _ => (None, None),
         };
         let is_unnamed = has("O_TMPFILE") && fd.is_some();
-        let name = match (self.named(call, directory, path)?, note) {
-            // It is that of its inode: `#12`, in the directory.
-            (_, Some(told)) if is_unnamed => self.number(&decoded(told)?)?,
-            (Named::Path(name), _) => name,
-            (_, Some(told)) if told.starts_with('/') => self.number(&decoded(told)?)?,
-            _ => {
-                self.found.unresolved += 1;
-                return Ok(());
-            }
+        let told = note.and_then(|told| decoded(told).ok());
+        let told = told.map(|told| self.number(&told)).transpose()?;
+        let given = match self.named(call, directory, path)? {
+            Named::Path(name) => Some(name),
+            Named::Open(_) | Named::Unresolved => None,
+        };
+        // One without a name has that of its inode: `#12`, in the directory.
+        let Some(name) = given.filter(|_| !is_unnamed).or(told) else {
+            self.found.unresolved += 1;
+            return Ok(());
         };
         if has("O_PATH") {
             return Ok(());
@@ -423,6 +430,9 @@ impl Strace {
             directory: has("O_DIRECTORY"),
         };
         let handle = fd.map(|fd| self.new_handle(call, fd, name, has("O_CLOEXEC")));
+        if let Some(told) = told.filter(|_| handle.is_some()) {
+            self.links.opened(self.found.operations.len(), name, told);
+        }
         self.unnamed.extend(handle.filter(|_| is_unnamed));
         self.push(call, FileAction::Open { name, handle, mode }, 0)
     }

@@ -1,4 +1,4 @@
-//! What calls tell besides what they do: flags and sizes.
+//! What calls tell besides what they do: flags, sizes, and the files behind links.
 
 use super::*;
 
@@ -105,6 +105,72 @@ fn what_is_written_over_was_there_before() {
         let expected: Vec<_> = bytes.map(|bytes| ("a", bytes)).into_iter().collect();
         assert_eq!((before(&found), found.written_bytes), (expected, written), "{lines}");
     }
+}
+
+/// A store that is reached by a link was two stores.
+#[test]
+fn a_path_through_a_link_is_that_of_the_file_opened() {
+    let lines = "1 100.0 mkdir(\"/w/link/d\", 0777) = 0 <0.1>\n\
+                 1 101.0 open(\"/w/link/d/a.tmp\", O_WRONLY|O_CREAT) = 3</w/real/d/a.tmp> <0.1>\n\
+                 1 102.0 write(3</w/real/d/a.tmp>, \"\", 10) = 10 <0.1>\n\
+                 1 103.0 rename(\"/w/link/d/a.tmp\", \"/w/link/d/a\") = 0 <0.1>\n\
+                 1 104.0 open(\"/w/real/d/a\", O_RDONLY) = 4</w/real/d/a> <0.1>\n\
+                 1 105.0 read(4</w/real/d/a>, \"\", 10) = 10 <0.1>\n\
+                 1 106.0 stat(\"/w/link\", 0x7) = 0 <0.1>\n\
+                 1 107.0 chmod(\"/w/link/d/a\", 0600) = 0 <0.1>\n\
+                 1 108.0 unlink(\"/w/link\") = 0 <0.1>\n\
+                 1 109.0 open(\"/w/last\", O_RDONLY) = 5</w/real/d/a> <0.1>\n";
+    for below in [Some("/w/real"), Some("/w/link/."), None] {
+        let found = Part::of(read(lines), below).unwrap();
+        let expected = [
+            "mkdir d",
+            "create d/a.tmp",
+            "write 0 0 10",
+            "rename d/a.tmp d/a",
+            "open d/a",
+            "read 1 0 10",
+            "look .",
+            "open d/a",
+        ];
+        let left_out: Vec<_> =
+            found.left_out.iter().map(|(call, left)| (*call, left.count)).collect();
+        match below {
+            Some(_) => assert_eq!(
+                (told(&found), found.below.as_str()),
+                (expected.map(str::to_owned).to_vec(), "/w/real")
+            ),
+            None => assert_eq!(found.below, "/w/real/d"),
+        }
+        assert_eq!((before(&found).len(), left_out.first()), (0, Some(&("chmod", 1))));
+    }
+    let found = Part::of(read(lines), Some("/w/real")).unwrap();
+    assert_eq!(found.left_out["linked"].count, 1, "the link's removal");
+    // It leads elsewhere later; one whose file was renamed before strace looked is none.
+    let found = part(
+        "1 100.0 open(\"/kv/now/a\", O_RDONLY) = 3</kv/1/a> <0.1>\n\
+         1 101.0 open(\"/kv/now/a\", O_RDONLY) = 4</kv/2/a> <0.1>\n\
+         1 102.0 stat(\"/kv/now/a\", 0x7) = 0 <0.1>\n\
+         1 103.0 rename(\"/kv/t.tmp\", \"/kv/t\") = 0 <0.5>\n\
+         2 103.0 open(\"/kv/t.tmp/x\", O_RDONLY) = 5</kv/t/x> <0.1>\n\
+         2 104.0 open(\"/kv/d/y\", O_RDONLY) = 6</kv/e/y> <0.1>\n\
+         2 105.0 open(\"/kv/d/z\", O_RDONLY) = 7</kv/d/z> <0.1>\n\
+         2 106.0 stat(\"/kv/d/y\", 0x7) = 0 <0.1>\n\
+         2 107.0 open(\"/kv/d/y\", O_RDONLY) = 8</jail/kv/d/y> <0.1>\n",
+    );
+    let expected = [
+        "open 1/a",
+        "open 2/a",
+        "rename t.tmp t",
+        "open t.tmp/x",
+        "open e/y",
+        "open d/z",
+        "look d/y",
+        "open d/y",
+    ];
+    assert_eq!(
+        (told(&found), found.left_out["linked"].count),
+        (expected.map(str::to_owned).to_vec(), 1)
+    );
 }
 
 /// Nobody told of them.
