@@ -14,6 +14,8 @@ pub const REPLAY_VERSION: u32 = 1;
 const NAMED_SHARE: f64 = 0.05;
 /// Share of the recorded time that may be strace's, up to which a ratio is given.
 const STRACE_SHARE: f64 = 0.1;
+/// Number of calls of a kind from which on their ratio is given.
+const COMPARED_MIN: u64 = 20;
 /// Share of the calls that ended otherwise, above which there is no verdict.
 const DIFFERING_SHARE: f64 = 0.05;
 /// Share of the bytes that were copied and not replayed, from which on the verdict has it.
@@ -61,7 +63,7 @@ pub struct ReplayReport {
     pub operations: Vec<ReplayedOperations>,
     /// Number of operations that ended otherwise, which are in no other figure.
     pub differing: u64,
-    /// Sentence about one of these; null where there are none.
+    /// Sentence about the first of these; null where there are none.
     pub first_differing: Option<String>,
     /// Calls on these files that were not replayed.
     pub not_replayed: Vec<NotReplayed>,
@@ -91,7 +93,8 @@ pub struct InjectedLatency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NotReplayed {
-    /// Name of the system call; `failed`: of any, with an error that another drive need not have.
+    /// Name of the system call; `failed`: of any, with an error that another drive need not have;
+    /// `linked`: of any on a symbolic link itself, or behind one that led to several directories.
     pub call: &'static str,
     /// Number of calls of that name in the recording.
     pub count: u64,
@@ -100,9 +103,14 @@ pub struct NotReplayed {
 }
 
 /// Whether strace took so little of the recorded time that it can be compared.
-fn is_comparable(one: &ReplayedOperations) -> bool {
+fn is_timed(one: &ReplayedOperations) -> bool {
     let recorded_s = one.recorded.total_s;
     recorded_s > 0.0 && one.strace_s <= STRACE_SHARE * recorded_s
+}
+
+/// Whether the recorded times can be compared, and are not those of a few calls.
+fn is_comparable(one: &ReplayedOperations) -> bool {
+    one.count >= COMPARED_MIN && is_timed(one)
 }
 
 /// Ratio of the times in calls; none where it can't be told.
@@ -126,9 +134,10 @@ impl ReplayReport {
         }
         let compared: Vec<_> = self.operations.iter().filter(|one| is_comparable(one)).collect();
         if compared.is_empty() {
-            return "no verdict: no recorded call that was replayed took so long that strace's own \
-                    time is a small part of it"
-                .to_owned();
+            return format!(
+                "no verdict: no kind of recorded calls has {COMPARED_MIN} that were replayed and \
+                 took so long that strace's own time is a small part of it"
+            );
         }
         let sum =
             |of: fn(&ReplayedOperations) -> f64| compared.iter().map(|one| of(one)).sum::<f64>();
@@ -180,15 +189,18 @@ impl ReplayReport {
     /// Sentences about what can't be compared.
     fn not_compared(&self) -> Vec<String> {
         let mut told = Vec::new();
-        let short = self.operations.iter().filter(|one| !is_comparable(one));
-        let short: Vec<&str> = short.map(|one| one.name).collect();
-        if !short.is_empty() {
-            told.push(format!(
-                "no ratio of {}: more than a tenth of their time in the recording may be strace's, \
-                 which stops each call twice and handles one thread at a time",
-                short.join(", ")
-            ));
-        }
+        let mut no_ratio = |why: &str, is_of: fn(&ReplayedOperations) -> bool| {
+            let kinds = self.operations.iter().filter(|one| is_of(one));
+            let kinds: Vec<&str> = kinds.map(|one| one.name).collect();
+            if !kinds.is_empty() {
+                told.push(format!("no ratio of {}: {why}", kinds.join(", ")));
+            }
+        };
+        let strace = "more than a tenth of their time in the recording may be strace's, which \
+                      stops each call twice and handles one thread at a time";
+        no_ratio(strace, |one| !is_timed(one));
+        let few = format!("they are fewer than {COMPARED_MIN} calls");
+        no_ratio(&few, |one| is_timed(one) && !is_comparable(one));
         if self.is_in_flight_otherwise() {
             let [here, recorded] = self.means_in_flight();
             let slower = match self.speed {
@@ -394,7 +406,7 @@ mod tests {
         assert!(slow.contains("0.51 times as long here, slowed down: read"), "{slow}");
         assert!(slow.contains("of each call, P50 1.00 ms and P99 20.0 ms"), "{slow}");
         let nothing = ReplayReport { operations: Vec::new(), differing: 0, ..report };
-        assert!(nothing.verdict().starts_with("no verdict: no recorded call"));
+        assert!(nothing.verdict().starts_with("no verdict: no kind of recorded calls"));
     }
 
     /// Each was a ratio without a doubt.
@@ -426,7 +438,14 @@ mod tests {
         let failing = ReplayReport { differing: 300, ..report.clone() };
         let verdict = "no verdict: 300 of 2768 operations ended otherwise than in the recording: ";
         assert!(failing.verdict().starts_with(verdict), "{}", failing.verdict());
+        // One fsync made the verdict: 18.5 times.
+        report.operations[1].count = 19;
+        assert!(report.verdict().starts_with("no verdict: no kind of recorded calls has 20"));
+        let found = page(&report);
+        assert!(found.contains("note: no ratio of fsync: they are fewer than 20"), "{found}");
+        report.operations[1].count = 20;
+        assert!(report.verdict().ends_with("fsync 0.50"), "{}", report.verdict());
         report.operations.pop();
-        assert!(report.verdict().starts_with("no verdict: no recorded call"));
+        assert!(report.verdict().starts_with("no verdict: no kind of recorded calls"));
     }
 }
