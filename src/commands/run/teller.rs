@@ -188,14 +188,18 @@ impl<'a> Teller<'a> {
         rows.collect()
     }
 
-    /// Reads all counters at an edge of the window.
+    /// Reads all counters at an edge of the window, those of a device once: it goes on meanwhile.
     fn edge(&self) -> Edge {
-        let (disks, cost, at) = (self.counters(), CostSnapshot::now(), monotonic_now());
-        let counted = |numbers: &str| BlockCounters::read(numbers).filter(|_| self.is_counted);
-        let chain = self.machine.device_chain.iter().map(|link| counted(&link.numbers)).collect();
-        let drives = self.drives.iter().map(|drive| counted(&drive.device.as_ref()?.numbers));
-        let drives = drives.collect();
-        Edge { at, disks, cost, chain, drives }
+        let links = if self.is_counted { &self.machine.device_chain[..] } else { &[] };
+        let chain = BlockCounters::of_links(links);
+        let counted = |disk: &DeviceFacts| {
+            let at = links.iter().position(|link| link.numbers == disk.numbers)?;
+            chain[at]
+        };
+        let all: Option<Vec<_>> = self.disks().into_iter().map(counted).collect();
+        let disks = all.and_then(|all| BlockCounters::together(&all));
+        let drives = self.drives.iter().map(|drive| counted(drive.device.as_ref()?)).collect();
+        Edge { at: monotonic_now(), disks, cost: CostSnapshot::now(), chain, drives }
     }
 
     /// The window's two edges; none while it has not ended.

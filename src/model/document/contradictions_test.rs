@@ -404,14 +404,21 @@ fn a_result_of_another_version_is_held_against_itself_like_ours() {
 /// The counters of a disk are read one after the other, and somebody may have read from it between.
 #[test]
 fn few_bytes_of_others_between_two_readings_are_no_contradiction() {
-    for (bytes, differences) in [(1_060_864, 0), (1 << 30, 1)] {
+    for (bytes, seconds, differences) in
+        [(1_060_864, 10.0, 0), (1 << 30, 10.0, 1), (1 << 30, 0.9, 0)]
+    {
         let mut changed = serde_json::to_value(Document::of(&full())).unwrap();
+        changed["ringfall"]["window"]["seconds"] = seconds.into();
         let device = &mut changed["ringfall"]["device"];
         device["kernel"]["read_bytes"] = bytes.into();
         let mut link = device["kernel"].clone();
         link["read_bytes"] = 0.into();
         device["chain"] = json!([link]);
         let of_chain = |told: &&String| told.contains("`ringfall.device.chain`");
-        assert_eq!(of(changed).iter().filter(of_chain).count(), differences, "{bytes}");
+        assert_eq!(
+            of(changed).iter().filter(of_chain).count(),
+            differences,
+            "{bytes} in {seconds} s"
+        );
     }
 }

@@ -176,6 +176,8 @@ const ASCENDING: [[&str; 2]; 3] = [["p50", "p95"], ["p95", "p99"], ["p50", "p99"
 /// Share by which two counts of a disk may part that were read one after the other, and the least
 /// that are compared: I/Os may have ended between.
 const APART: f64 = 0.1;
+/// Shortest window in which they part by no more, s.
+const COUNTED_S_MIN: f64 = 1.0;
 const COUNT_MIN: f64 = 100.0;
 /// As many of 1 MiB.
 const BYTES_MIN: f64 = COUNT_MIN * MIB as f64;
@@ -235,11 +237,13 @@ fn steps(document: &Value, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// The kernel's counts of one disk in several places, each read at a moment of its own. In merged
-/// results each place has its own rule.
+/// The kernel's counts of one disk in several places, which older versions read one after the
+/// other. In merged results each place has its own rule.
 fn disks(document: &Value, pairs: &mut Pairs<'_>) {
+    let seconds = number_at(document, "ringfall.window.seconds").unwrap_or(0.0);
+    let is_judged = seconds >= COUNTED_S_MIN && at(document, "ringfall.merged").is_none();
     let whole = at(document, "ringfall.device.kernel").and_then(Value::as_object);
-    let Some(whole) = whole.filter(|_| at(document, "ringfall.merged").is_none()) else { return };
+    let Some(whole) = whole.filter(|_| is_judged) else { return };
     let chain = at(document, "ringfall.device.chain").into_iter().flat_map(values);
     let drives = at(document, "ringfall.drives").into_iter().flat_map(values);
     let chain = chain.map(|row| ("ringfall.device.chain", row));
