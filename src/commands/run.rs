@@ -65,6 +65,13 @@ fn work_of(plan: &Plan) -> Work {
     }
 }
 
+/// The same of a run whose results are kept as a part of another command's answer alone.
+fn work_of_part(plan: &Plan) -> Work {
+    let keeps =
+        ", without its results; the answer follows from the runs before it, if there are any";
+    Work { keeps, output: None, ..work_of(plan) }
+}
+
 /// Runs the plan and writes its results.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.io_trace_log.is_some() {
@@ -84,7 +91,8 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         group: group.clone(),
         loads_enough: None,
     };
-    let ran = begin.carry_out(plan, Ok(sources), &|document| write_results(plan, document))?;
+    let write = |document: &Document| write_results(plan, document);
+    let ran = begin.carry_out(plan, work_of(plan), Ok(sources), &write)?;
     let Ran { result, document, written, cleaned } = ran;
     let is_complete = is_complete(&result) && written.is_ok();
     let together = group.map_or(Ok(Together::default()), |group| {
@@ -119,7 +127,8 @@ pub(super) fn measured(
     check_device_may_be_destroyed(plan)?;
     let sources = Sources::open(plan, &Reading::new(|| false, false));
     let begin = Begin { command_line, interrupt, with_banner: false, group: None, loads_enough };
-    let Ran { result, cleaned, .. } = begin.carry_out(plan, sources, &|_| Ok(()))?;
+    let work = work_of_part(plan);
+    let Ran { result, cleaned, .. } = begin.carry_out(plan, work, sources, &|_| Ok(()))?;
     let why = why_drive_failed(&result);
     if why.is_empty() || interrupt.is_set() {
         return heed_cleaning(&result, cleaned, interrupt).map(|()| result);
@@ -229,10 +238,11 @@ impl Begin<'_> {
     fn carry_out(
         self,
         plan: &Plan,
+        work: Work,
         sources: Result<Sources>,
         write: &dyn Fn(&Document) -> Result<()>,
     ) -> Result<Ran> {
-        let answer = Answer::to(work_of(plan), self.interrupt);
+        let answer = Answer::to(work, self.interrupt);
         let ran = sources.and_then(|sources| self.run(plan, sources, &answer));
         let (result, cleanup) = ran.inspect_err(|error| {
             if let Some(group) = &self.group {
@@ -400,4 +410,18 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         }
     }
     why
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{plan_of, run_args};
+
+    /// "With the results of what was measured", which would be in /dev/null.
+    #[test]
+    fn a_run_of_another_command_s_answer_keeps_no_results() {
+        let words = ["kv", "--model=tiny-1b", "--output=/dev/null"].map(str::to_owned);
+        let work = work_of_part(&plan_of(&run_args(words).unwrap()).unwrap());
+        assert_eq!((work.output, work.keeps.contains("with the results")), (None, false));
+    }
 }

@@ -21,6 +21,7 @@ use ringfall_running::source::Reading;
 
 use super::{
     Begin, Launch, Ran, Sources, awaited, exit_of, or_tell_ranks, prepare, screen, together,
+    work_of,
 };
 use crate::commands::merge::sorted;
 use crate::commands::{
@@ -118,7 +119,7 @@ impl Trials<'_> {
             group: group.clone(),
             loads_enough: None,
         };
-        let ran = begin.carry_out(&one, sources, &|document| {
+        let ran = begin.carry_out(&one, work_of(&one), sources, &|document| {
             let document = sorted(document)?;
             write_form(Some(&path), "the results", |path| write_json(&document, path))
         })?;
