@@ -7,7 +7,7 @@ use ringfall_core::clock::Nanos;
 use ringfall_core::facts::GpuKind;
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
-use ringfall_host::{Machine, counted};
+use ringfall_host::{Machine, counted, human};
 use ringfall_workloads::autoscale::{Answer, Entry};
 use ringfall_workloads::contract::Class;
 use ringfall_workloads::layout::{LayoutOption, LayoutPlan};
@@ -205,12 +205,13 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
         return;
     }
     let metrics = metrics_by_drive(&result.engine, result.drives.len());
-    for (index, times) in slow_drives(&metrics) {
-        let drive = &result.drives[index];
+    for slow in slow_drives(&result.drives, &metrics) {
+        let [own, median] =
+            [slow.bytes_per_s, slow.median_bytes_per_s].map(|rate| human(rate as u64));
         let text = format!(
-            "drive {} is much slower than the others: a byte takes {times:.1} times as long there \
-             as on the median drive, although no more of them go there",
-            drive.path
+            "drive {} is much slower than the others: while it had I/Os in flight it moved \
+             {own}/s, and the median drive {median}/s, with no more of them in flight on average",
+            slow.path
         );
         warnings.push(warning(Code::DriveSlow, text, None));
     }

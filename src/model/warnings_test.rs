@@ -4,7 +4,7 @@ use ringfall_core::facts::{RingFeatures, ShardFacts};
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
 use ringfall_host::survey::Throttle;
-use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
+use ringfall_host::{BlockDelta, ChainLink, DeviceFacts, MountFacts};
 use ringfall_workloads::autoscale::{
     Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
 };
@@ -15,7 +15,7 @@ use crate::facts::{
     BlockTraceFigures, DriveAccount, DriveOutcome, FeedFigures, FileCounts, FileFailures,
     GpuOutcome, GpuTransferOutcome, Looks, SimulationFigures, TierShortage, TimelineSecond,
 };
-use crate::testing::{busy, drive_answer, link, nothing, roofline};
+use crate::testing::{busy, drive_answer, link, nothing, read_from, roofline};
 use crate::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
 
 fn codes(result: &RunResult) -> Vec<Code> {
@@ -260,8 +260,11 @@ fn drives(result: &mut RunResult) {
         .map(|path| DriveOutcome { path: path.to_owned(), ..DriveOutcome::default() })
         .to_vec();
     result.engine.drives = vec![DriveMetrics::default(); 2];
-    for (drive, latency_us) in result.engine.drives.iter_mut().zip([1_000, 9_000]) {
-        (0..50).for_each(|_| drive.read.add(1 << 20, 1 << 20, latency_us * 1_000));
+    let drives = result.drives.iter_mut().zip(&mut result.figures.engine.drives);
+    for ((drive, metrics), latency_us) in drives.zip([1_000, 9_000]) {
+        (0..50).for_each(|_| metrics.read.add(1 << 20, 1 << 20, latency_us * 1_000));
+        let busy_ms = latency_us / 5;
+        drive.kernel = Some(BlockDelta { busy_ms, ..read_from(&drive.path, 50 << 20) });
     }
 }
 

@@ -23,11 +23,12 @@ pub struct DriveOutcome {
     pub failed_s: Option<f64>,
 }
 
-/// A drive counts as slow when a byte is so many times as long on its way as on the typical one.
+/// A drive counts as slow when the typical one moves so many times the bytes in the time that each
+/// has I/Os in flight.
 const SLOW_TIMES: f64 = 2.0;
-/// Times the bytes of another drive up to which a drive is asked for as much as that: entries are
-/// dealt out in whole, so that equal drives do not get equal numbers of bytes.
-const LIKE_LOAD: f64 = 1.1;
+/// Least time with I/Os in flight by which a drive is judged, ms: the kernel counts it in ticks of
+/// up to 10 ms.
+const BUSY_MS_MIN: u64 = 100;
 
 /// Counters of the engine on each drive; for a single drive, the totals.
 pub fn metrics_by_drive(engine: &Metrics, drives: usize) -> Vec<DriveMetrics> {
@@ -63,65 +64,93 @@ pub(crate) fn busy_ns(drive: &DriveMetrics) -> u128 {
     drive.read.latency.sum_ns() + drive.write.latency.sum_ns()
 }
 
-/// Drives on which a byte is at least twice as long on its way as on the median drive, although
-/// they move no more of them, and how many times as long; of at least two drives.
+/// Drive that moves bytes much more slowly than the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowDrive<'a> {
+    /// Its directory or device.
+    pub path: &'a str,
+    /// Bytes per second of the time in which it had I/Os in flight.
+    pub bytes_per_s: f64,
+    /// Those of the median drive.
+    pub median_bytes_per_s: f64,
+    /// Sum of the latencies of its I/Os, ns.
+    in_flight_ns: u128,
+}
+
+/// Drives that by the kernel's counters move at most half the bytes of the median drive in the time
+/// that each has I/Os in flight, with no fewer of them; of at least two drives.
 ///
-/// A drive that keeps up answers soon and one that lags has a full queue, though both be asked for
-/// as much: so it is the time per byte that tells, and not the bandwidth. That of a drive which
-/// moves more bytes tells nothing: its queue may be deep because more is asked of it.
-pub fn slow_drives(metrics: &[DriveMetrics]) -> Vec<(usize, f64)> {
-    let pace = |drive: &DriveMetrics| {
-        let bytes = moved_bytes(drive) as f64;
-        (bytes > 0.0).then(|| (busy_ns(drive) as f64 / bytes, bytes))
+/// Latencies tell nothing: entries in stripes have all drives move their bytes in the same time, so
+/// that the whole queue stands at the slowest, however little slower it is. Nor does the rate of a
+/// drive with the fewer I/Os in flight: it may do more with more of them. Where the kernel holds
+/// I/Os back for a cgroup, they are not in flight.
+#[must_use]
+pub fn slow_drives<'a>(drives: &'a [DriveOutcome], metrics: &[DriveMetrics]) -> Vec<SlowDrive<'a>> {
+    let pace = |(drive, metrics): (&'a DriveOutcome, &DriveMetrics)| {
+        let kernel = drive.kernel.as_ref().filter(|kernel| kernel.busy_ms > 0)?;
+        let bytes = (kernel.read_bytes + kernel.write_bytes) as f64;
+        let bytes_per_s = bytes * 1e3 / kernel.busy_ms.max(BUSY_MS_MIN) as f64;
+        let in_flight_ns = busy_ns(metrics);
+        Some(SlowDrive { path: &drive.path, bytes_per_s, median_bytes_per_s: 0.0, in_flight_ns })
     };
-    let paces: Vec<(usize, (f64, f64))> = metrics
-        .iter()
-        .enumerate()
-        .filter_map(|(index, drive)| Some((index, pace(drive)?)))
-        .collect();
-    let mut sorted: Vec<(f64, f64)> = paces.iter().map(|(_, pace)| *pace).collect();
-    sorted.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    // The lower of the two in the middle: of two drives, the faster one is the measure.
-    let middle = sorted.get(sorted.len().saturating_sub(1) / 2);
-    let Some(&(median, median_bytes)) = middle else { return Vec::new() };
-    let is_asked_for_more = |bytes: f64| bytes > LIKE_LOAD * median_bytes;
-    let times = |(index, (pace, bytes)): (usize, (f64, f64))| {
-        let times = pace / median.max(f64::MIN_POSITIVE);
-        (times >= SLOW_TIMES && !is_asked_for_more(bytes)).then_some((index, times))
+    let mut paces: Vec<SlowDrive<'_>> = drives.iter().zip(metrics).filter_map(pace).collect();
+    paces.sort_by(|one, other| other.bytes_per_s.total_cmp(&one.bytes_per_s));
+    // The faster of the two in the middle: of two drives, it is the measure.
+    let Some(&median) = paces.get(paces.len().saturating_sub(1) / 2) else { return Vec::new() };
+    let is_slow = |drive: &SlowDrive<'_>| {
+        median.bytes_per_s >= SLOW_TIMES * drive.bytes_per_s
+            && drive.in_flight_ns >= median.in_flight_ns
     };
-    paces.into_iter().filter_map(times).collect()
+    let slow = paces.into_iter().filter(is_slow);
+    slow.map(|drive| SlowDrive { median_bytes_per_s: median.bytes_per_s, ..drive }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::read_from;
 
-    fn drive(ios: u32, latency_us: u64) -> DriveMetrics {
+    fn metrics(ios: u32, latency_us: u64) -> DriveMetrics {
         let mut metrics = DriveMetrics::default();
         (0..ios).for_each(|_| metrics.read.add(1 << 20, 1 << 20, latency_us * 1_000));
         metrics
     }
 
-    #[test]
-    fn a_drive_on_which_bytes_take_long_is_slow_and_an_idle_one_is_not() {
-        let drives = [drive(100, 1_000), drive(90, 1_100), drive(30, 4_000), drive(0, 0)];
-        let slow = slow_drives(&drives);
-        assert_eq!(slow.len(), 1, "{slow:?}");
-        assert_eq!(slow[0].0, 2);
-        assert!((3.5..4.5).contains(&slow[0].1), "{slow:?}");
-        assert_eq!(slow_drives(&[drive(10, 1_000), drive(10, 3_000)])[0].0, 1);
-        assert!(slow_drives(&drives[..2]).is_empty());
-        assert!(slow_drives(&[]).is_empty());
+    /// Paths of those that are slow among drives of so many MiB, busy for so many ms, whose I/Os of
+    /// 1 MiB took so many µs each.
+    fn slow(of: &[(u32, u64, u64)]) -> Vec<String> {
+        let outcome = |(index, (mib, busy_ms, _)): (usize, &(u32, u64, u64))| DriveOutcome {
+            path: index.to_string(),
+            kernel: Some(BlockDelta { busy_ms: *busy_ms, ..read_from("", u64::from(*mib) << 20) }),
+            ..DriveOutcome::default()
+        };
+        let drives: Vec<_> = of.iter().enumerate().map(outcome).collect();
+        let metrics: Vec<_> = of.iter().map(|(mib, _, us)| metrics(*mib, *us)).collect();
+        slow_drives(&drives, &metrics).iter().map(|slow| slow.path.to_owned()).collect()
     }
 
-    /// The larger of two equal drives, whose queue was sixteen times as deep, was called slow.
     #[test]
-    fn a_drive_that_is_asked_for_more_is_not_slow_for_its_queue() {
-        let asked_for = |ios| [drive(100, 1_000), drive(ios, 2_900)];
-        assert!(slow_drives(&asked_for(560)).is_empty());
-        assert!(slow_drives(&asked_for(120)).is_empty());
-        assert_eq!(slow_drives(&asked_for(104))[0].0, 1);
-        assert_eq!(slow_drives(&asked_for(20))[0].0, 1);
+    fn a_drive_that_moves_few_bytes_while_it_is_busy_is_slow_and_an_idle_one_is_not() {
+        let drives = [(100, 100, 1_000), (90, 100, 1_100), (30, 110, 4_000), (0, 0, 0)];
+        assert_eq!(slow(&drives), ["2"]);
+        assert_eq!(slow(&[(10, 100, 1_000), (10, 300, 3_000)]), ["1"]);
+        assert_eq!(slow(&drives[..2]), [""; 0]);
+        assert_eq!(
+            slow(&[(10, 4, 1_000), (10, 12, 3_000)]),
+            [""; 0],
+            "three ticks in place of one"
+        );
+        assert_eq!(slow(&[]), [""; 0]);
+    }
+
+    /// "A byte takes 80 times as long there", of limits of 200, 200 and 180 MB/s.
+    #[test]
+    fn a_drive_at_which_the_queue_of_a_stripe_stands_is_not_slow_for_that() {
+        assert_eq!(slow(&[(100, 900, 500), (100, 900, 500), (100, 1_000, 40_000)]), [""; 0]);
+        // The larger of two equal drives, whose queue was sixteen times as deep, was called slow.
+        assert_eq!(slow(&[(100, 100, 1_000), (560, 500, 2_900)]), [""; 0]);
+        // Nor is the smaller one, at which few I/Os are in flight.
+        assert_eq!(slow(&[(100, 400, 1_000), (560, 500, 2_900)]), [""; 0]);
     }
 
     #[test]
@@ -131,7 +160,7 @@ mod tests {
         assert_eq!(metrics_by_drive(&engine, 1)[0].read, engine.io_read);
         assert_eq!(metrics_by_drive(&engine, 3).len(), 3);
         assert_eq!(bytes_by_drive(&engine), [4096]);
-        engine.drives = vec![DriveMetrics::default(), drive(2, 1_000)];
+        engine.drives = vec![DriveMetrics::default(), metrics(2, 1_000)];
         assert_eq!(bytes_by_drive(&engine), [0, 2 << 20]);
     }
 }
