@@ -27,7 +27,7 @@ use ringfall_report::quick::{
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
 
-use limits::{MIXED_READ_PERCENT, Varied, limits_of};
+use limits::{MIXED_READ_PERCENT, Varied, limits_of, throttled};
 use on_drive::{Settled, kernel_share};
 use space::FirstSpace;
 
@@ -328,7 +328,8 @@ impl Quick<'_> {
         let users = report.deciding_users();
         let deciding = runs.iter().rfind(|run| run.figures.measured.users == users);
         let of_run = deciding.map(|run| run.notes(self.missing.as_ref())).unwrap_or_default();
-        report.notes = of_run.into_iter().chain(failure).chain(of_space).collect();
+        let of_cgroup = throttled(&last.result.machine, &roofline);
+        report.notes = of_run.into_iter().chain(of_cgroup).chain(failure).chain(of_space).collect();
         let device = trials.device_at(speed);
         let (check_s, predicted) =
             Trials { device: &device, ..trials }.check(report.checked_users())?;

@@ -134,9 +134,9 @@ pub(super) fn sensor(root: &Root, disk: &Path, file: &str) -> Option<f64> {
 }
 
 /// Every device below the one of these numbers, that one first, members in order of their names.
-pub fn chain(numbers: &str) -> Vec<ChainLink> {
+pub(super) fn chain_below(root: &Root, numbers: &str) -> Vec<ChainLink> {
     let mut links = Vec::new();
-    walk(&Root::machine(), numbers, None, &mut links);
+    walk(root, numbers, None, &mut links);
     links
 }
 
@@ -306,8 +306,7 @@ mod tests {
             std::fs::write(slave.join(name), text).unwrap();
         }
         sys.device("dm-0", "253:0", &[("dm/name", "vg"), ("slaves/md0/dev", "9:0")]);
-        let mut links = Vec::new();
-        walk(&sys.root(), "253:0", None, &mut links);
+        let links = chain_below(&sys.root(), "253:0");
         let told: Vec<_> = links.iter().map(|l| (l.name.as_str(), l.kind.as_str())).collect();
         let expected = [
             ("dm-0", "dm"),
@@ -336,8 +335,7 @@ mod tests {
         let sys = Sys::new("loop");
         for (numbers, dio, kind) in [("7:0", "0", "loop"), ("7:1", "1", "loop_direct")] {
             sys.device(&format!("loop{dio}"), numbers, &[("loop/dio", dio)]);
-            let mut links = Vec::new();
-            walk(&sys.root(), numbers, None, &mut links);
+            let links = chain_below(&sys.root(), numbers);
             assert_eq!((links.len(), &*links[0].kind), (1, kind));
         }
     }

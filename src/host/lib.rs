@@ -35,7 +35,7 @@ pub mod survey;
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes, reset_peak_rss};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
-pub use device::{ChainLink, DeviceFacts, chain, device_numbers, lowest_devices, shared_port};
+pub use device::{ChainLink, DeviceFacts, device_numbers, lowest_devices, shared_port};
 pub use direct::{free_bytes, takes_direct_io};
 pub use drive_log::{ControllerFacts, DATA_UNIT_BYTES, DriveLook, HealthLog, LogKind, MediaLog};
 pub use interrupts::interrupted_cores;

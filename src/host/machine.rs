@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{ChainLink, DeviceFacts, chain, device_numbers};
+use crate::device::{ChainLink, DeviceFacts, chain_below, device_numbers};
 use crate::kernel::{self, Mount, kib_of, value_of};
 use crate::root::Root;
-use crate::survey::{Throttle, throttles};
+use crate::survey::{DeviceRates, Throttle, throttles};
 
 /// The machine that a run ran on, and the storage below its data files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,22 +83,26 @@ impl Machine {
         Some(format!("the data was in memory ({memory}): no drive was measured"))
     }
 
-    /// Limits on the I/O of the devices below the data files, as a sentence without its full stop;
-    /// none where there are none.
-    pub fn throttled(&self) -> Option<String> {
-        let told: Vec<String> = self
-            .throttles
-            .iter()
-            .map(|throttle| throttle.told(self.name_of(&throttle.numbers).unwrap_or("the drive")))
-            .collect();
+    /// These of the limits on the I/O of the devices below the data files, as a sentence without
+    /// its full stop; none where there are none.
+    #[must_use]
+    pub fn throttled<'a>(&self, by: impl IntoIterator<Item = &'a Throttle>) -> Option<String> {
+        let name = |throttle: &Throttle| self.name_of(&throttle.numbers).unwrap_or("the drive");
+        let told: Vec<String> =
+            by.into_iter().map(|throttle| throttle.told(name(throttle))).collect();
         (!told.is_empty()).then(|| format!("a cgroup limits {}", told.join(" and ")))
     }
 
-    /// Share of the closest of these limits on bandwidth that so many bytes a second, read and
-    /// written, use; none where there is none.
-    pub fn throttle_share(&self, rates: [f64; 2]) -> Option<f64> {
-        let shares = self.throttles.iter().filter_map(|throttle| throttle.share_used(rates));
-        shares.max_by(f64::total_cmp)
+    /// The limits, each with the share of it that its device uses at the rates of the device of
+    /// that name; none where that is not known.
+    pub fn throttle_shares(
+        &self,
+        rates: impl Fn(&str) -> Option<DeviceRates>,
+    ) -> impl Iterator<Item = (&Throttle, Option<f64>)> {
+        self.throttles.iter().map(move |throttle| {
+            let rates = self.name_of(&throttle.numbers).and_then(&rates);
+            (throttle, rates.and_then(|rates| throttle.share_used(rates)))
+        })
     }
 
     /// Name of the device of these numbers; none where it is not below the data files.
@@ -142,12 +146,22 @@ impl Machine {
             cache_dir: Some(path.display().to_string()),
             mount,
             device: numbers.as_deref().and_then(DeviceFacts::of),
-            device_chain: numbers.as_deref().map(chain).unwrap_or_default(),
-            throttles: throttles(&root),
+            device_chain: Vec::new(),
+            throttles: Vec::new(),
         };
-        let is_below = |throttle: &Throttle| machine.name_of(&throttle.numbers).is_some();
-        machine.throttles = machine.throttles.iter().filter(|one| is_below(one)).cloned().collect();
+        machine.add_below(&root, numbers.as_deref());
         machine
+    }
+
+    /// Adds the devices below further disks, given by their numbers, and the limits on these.
+    pub fn add_disks<'a>(&mut self, disks: impl IntoIterator<Item = &'a str>) {
+        self.add_below(&Root::machine(), disks);
+    }
+
+    fn add_below<'a>(&mut self, root: &Root, tops: impl IntoIterator<Item = &'a str>) {
+        self.device_chain.extend(tops.into_iter().flat_map(|top| chain_below(root, top)));
+        let is_below = |throttle: &Throttle| self.name_of(&throttle.numbers).is_some();
+        self.throttles = throttles(root).into_iter().filter(is_below).collect();
     }
 }
 
@@ -180,6 +194,7 @@ fn mount_of(mounts: &[Mount], numbers: &str, path: &Path) -> Option<MountFacts> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
 
     #[test]
     fn the_deepest_mount_of_the_device_is_found() {
@@ -205,12 +220,36 @@ mod tests {
         let (name, numbers) = ("vda".to_owned(), "254:0".to_owned());
         let device = Some(DeviceFacts { name, numbers, ..DeviceFacts::default() });
         let mut machine = Machine { device, ..Machine::default() };
-        assert_eq!(machine.throttled(), None);
+        assert_eq!(machine.throttled(&machine.throttles), None);
         machine.throttles = vec![throttle("rbps=314572800"), throttle("wiops=9")];
         let told = "a cgroup limits reads of vda to 300.0 MiB/s and writes of vda to 9 I/Os per \
                     second";
-        assert_eq!(machine.throttled().as_deref(), Some(told));
+        assert_eq!(machine.throttled(&machine.throttles).as_deref(), Some(told));
         assert_eq!(machine.name_of("8:0"), None, "another drive's limit");
+    }
+
+    /// Those of the first drive alone were read, and each was held against what all drives moved.
+    #[test]
+    fn limits_of_all_drives_are_read_and_each_is_held_against_its_own_drive() {
+        let scratch = Scratch::new("limits");
+        let root = Root::at(&scratch);
+        scratch.file("proc/self/mountinfo", "1 0 0:1 / /cg rw - cgroup2 cgroup2 rw\n");
+        scratch.file("proc/self/cgroup", "0::/\n");
+        scratch.file("cg/io.max", "8:0 rbps=100\n8:16 rbps=50 wiops=9\n8:32 rbps=1\n");
+        for (name, numbers) in [("sda", "8:0"), ("sdb", "8:16")] {
+            scratch.file(&format!("sys/block/{name}/dev"), numbers);
+            scratch.link(&format!("sys/dev/block/{numbers}"), &format!("sys/block/{name}"));
+        }
+        let mut machine = Machine::default();
+        machine.add_below(&root, ["8:0"]);
+        assert_eq!(machine.throttles.len(), 1);
+        machine.add_below(&root, ["8:16"]);
+        let rates = |name: &str| {
+            let bytes = [if name == "sda" { 64.0 } else { 48.0 }, 0.0];
+            Some(DeviceRates { bytes, ios: None })
+        };
+        let shares: Vec<_> = machine.throttle_shares(rates).map(|(_, share)| share).collect();
+        assert_eq!(shares, [Some(0.64), Some(0.96), None]);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! for.
 
 use ringfall_core::key::Tier;
-use ringfall_host::Cost;
+use ringfall_host::survey::DeviceRates;
+use ringfall_host::{Cost, Machine};
 
 use crate::RunResult;
-use crate::simulation::Binding;
+use crate::facts::quotient;
+use crate::simulation::{Binding, percent};
 
 /// Share of the drive's limits from which on its bandwidth is used up: the knee of `saturate`'s
 /// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
@@ -19,9 +21,68 @@ pub(crate) fn is_full(shares: [Option<f64>; 2]) -> bool {
 /// Whether requests that waited for room waited for something else in truth, as for a drive that
 /// had no more to give, or that wrote what was to leave no faster.
 pub(crate) fn room_waits_follow(result: &RunResult) -> bool {
-    let is_full = is_full([result.roofline_share(), result.throttle_share()]);
+    let throttle_share = result.throttle().and_then(|throttle| throttle.share);
+    let is_full = is_full([result.roofline_share(), throttle_share]);
     let binds = result.simulation.as_ref().and_then(|simulation| simulation.binds.known());
     (is_full && binds.is_none()) || Evicted::of(result).room_waits_follow(binds)
+}
+
+/// Counts of the kernel for a device over the window, reads before writes.
+pub(crate) struct DeviceCounts<'a> {
+    /// Name of the device.
+    pub device: &'a str,
+    /// Bytes that were moved.
+    pub bytes: [u64; 2],
+    /// Number of I/Os.
+    pub ios: [u64; 2],
+}
+
+/// Limit of a cgroup on the I/O of a device below the data files, and a run's use of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ThrottleUse {
+    /// The limit, as a sentence without its full stop.
+    pub told: String,
+    /// Share of it that the run used on average; none where that is not known.
+    pub share: Option<f64>,
+}
+
+impl ThrottleUse {
+    /// The one that was used most in so many seconds, by the kernel's counters of each device, in
+    /// which others may have a part: all beyond the bytes that the engine moved.
+    pub fn most(
+        machine: &Machine,
+        counts: &[DeviceCounts<'_>],
+        moved_bytes: [u64; 2],
+        seconds: f64,
+    ) -> Option<ThrottleUse> {
+        let rates = |name: &str| {
+            let counts = counts.iter().find(|counts| counts.device == name)?;
+            let part = |of: usize| quotient(moved_bytes[of], counts.bytes[of]);
+            let own = |all: [u64; 2]| {
+                [0, 1].map(|of| all[of] as f64 * part(of).unwrap_or(0.0).min(1.0) / seconds)
+            };
+            let rates = DeviceRates { bytes: own(counts.bytes), ios: Some(own(counts.ios)) };
+            (seconds > 0.0).then_some(rates)
+        };
+        let order = |share: &Option<f64>| share.unwrap_or(0.0);
+        let (throttle, share) = machine
+            .throttle_shares(rates)
+            .max_by(|(_, one), (_, other)| order(one).total_cmp(&order(other)))?;
+        Some(ThrottleUse { told: machine.throttled([throttle])?, share })
+    }
+
+    /// The finding as a sentence without its full stop.
+    pub fn sentence(&self) -> String {
+        let ThrottleUse { told, share } = self;
+        let used = |share| format!("{told}, {} of which the run used", percent(share));
+        match *share {
+            None => format!("{told}: the figures may be of that limit rather than of the drive"),
+            Some(share) if is_full([Some(share), None]) => {
+                format!("{}: the figures are of that limit rather than of the drive", used(share))
+            }
+            Some(share) => format!("{} on average", used(share)),
+        }
+    }
 }
 
 /// Limit of a cgroup on the CPU time of a run, and how often the run reached it.

@@ -14,6 +14,7 @@ use crate::facts::{
     BlockTraceFigures, DriveAccount, DriveOutcome, GpuOutcome, KernelSecond, Looks,
     PreconditionReport, Roofline, RunFigures, SourceFacts, TierShortage, TierState, Window,
 };
+use crate::full::{DeviceCounts, ThrottleUse};
 use crate::warnings::Warning;
 use crate::{SimulationReport, deep_queue};
 
@@ -110,10 +111,16 @@ impl RunResult {
         roofline.share(read, written)
     }
 
-    /// Share of the closest limit of a cgroup on the drive's bandwidth that the run used; none
-    /// where there is none.
-    pub fn throttle_share(&self) -> Option<f64> {
-        self.machine.throttle_share(self.storage_rates()?)
+    /// Limit of a cgroup on the drives' I/O that the run used most; none where there is none.
+    pub(crate) fn throttle(&self) -> Option<ThrottleUse> {
+        let counts = self.kernel_chain.iter().map(|delta| DeviceCounts {
+            device: &delta.device,
+            bytes: [delta.read_bytes, delta.write_bytes],
+            ios: [delta.reads, delta.writes],
+        });
+        let moved_bytes = [&self.engine.io_read, &self.engine.io_write].map(|io| io.bytes);
+        let counts: Vec<_> = counts.collect();
+        ThrottleUse::most(&self.machine, &counts, moved_bytes, self.window.seconds)
     }
 
     /// Bytes a second that storage read and wrote; none for a window without length.

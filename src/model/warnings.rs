@@ -688,9 +688,8 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     for text in shortfalls {
         warnings.push(warning(Code::Engine, text.clone(), None));
     }
-    if let Some(throttled) = result.machine.throttled() {
-        let text = format!("{throttled}: the figures are of that limit rather than of the drive");
-        warnings.push(warning(Code::DriveThrottled, text, None));
+    if let Some(throttle) = result.throttle() {
+        warnings.push(warning(Code::DriveThrottled, throttle.sentence(), None));
     }
     if let Some(text) = result.machine.in_memory() {
         warnings.push(warning(Code::MemoryBacked, text, Some("another --cache-dir")));

@@ -4,7 +4,7 @@ use ringfall_core::facts::{RingFeatures, ShardFacts};
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
 use ringfall_host::survey::Throttle;
-use ringfall_host::{BlockDelta, ChainLink, DeviceFacts, MountFacts};
+use ringfall_host::{BlockDelta, ChainLink, DeviceFacts, MountFacts, human};
 use ringfall_workloads::autoscale::{
     Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
 };
@@ -249,10 +249,8 @@ fn the_note_on_space_tells_the_users_of_a_search_and_none_of_a_drive_full_by_a_c
     found.entries[0].result.users = 256;
     result.autoscale = Some(found);
     assert!(told(&result).unwrap().contains("for 256 users"), "{:?}", told(&result));
-    let limit = "rbps=1000".to_owned();
-    let throttle = Throttle { numbers: "8:0".to_owned(), file: "io.max".to_owned(), limit };
-    result.machine.throttles = vec![throttle];
-    assert_eq!(told(&result), None, "{:?}", result.throttle_share());
+    limit_to(&mut result, 1_000);
+    assert_eq!(told(&result), None, "{:?}", result.throttle());
 }
 
 fn drives(result: &mut RunResult) {
@@ -266,6 +264,49 @@ fn drives(result: &mut RunResult) {
         let busy_ms = latency_us / 5;
         drive.kernel = Some(BlockDelta { busy_ms, ..read_from(&drive.path, 50 << 20) });
     }
+}
+
+/// Has a cgroup limit the reads of the run's drive.
+fn limit_to(result: &mut RunResult, bytes_per_s: u64) {
+    let (numbers, file) = ("8:0".to_owned(), "io.max".to_owned());
+    let kernel = result.kernel.clone().unwrap();
+    let link = ChainLink { numbers: numbers.clone(), ..link(&kernel.device, "disk", None) };
+    result.machine.device_chain = vec![link];
+    result.machine.throttles =
+        vec![Throttle { numbers, file, limit: format!("rbps={bytes_per_s}") }];
+    result.kernel_chain = vec![kernel];
+}
+
+/// "The figures are of that limit rather than of the drive", of 18.6 GiB/s that were never reached.
+#[test]
+fn a_limit_of_a_cgroup_is_told_with_its_use() {
+    for (bytes_per_s, told) in [
+        (GIB / 10, "100 % of which the run used: the figures are of that limit rather than of the"),
+        (GIB, "10 % of which the run used on average"),
+    ] {
+        let mut result = busy();
+        limit_to(&mut result, bytes_per_s);
+        let warnings = warnings_of(&result);
+        let of_it = warnings.iter().find(|one| one.code == Code::DriveThrottled).unwrap();
+        let limit = human(bytes_per_s);
+        let words = format!("a cgroup limits reads of nvme0n1 to {limit}/s, {told}");
+        assert!(of_it.text.starts_with(&words), "{}", of_it.text);
+    }
+    // Each of two drives moved 64 % of what it was allowed to.
+    let mut result = busy();
+    limit_to(&mut result, GIB / 10);
+    let second = ChainLink { numbers: "8:16".to_owned(), ..link("sdb", "disk", None) };
+    let limit = Throttle { numbers: "8:16".to_owned(), ..result.machine.throttles[0].clone() };
+    result.machine.device_chain.push(second);
+    result.machine.throttles.push(limit);
+    result.kernel_chain = vec![read_from("nvme0n1", GIB * 64 / 100), read_from("sdb", GIB / 2)];
+    result.engine.io_read.bytes = GIB * 114 / 100;
+    let used = result.throttle().unwrap();
+    assert!((used.share.unwrap() - 0.64).abs() < 0.01 && used.told.contains("nvme0n1"), "{used:?}");
+    // Others read as much again from a disk: what is beyond the engine's bytes is theirs.
+    result.kernel_chain = vec![read_from("nvme0n1", 2 * GIB), read_from("sdb", 0)];
+    result.engine.io_read.bytes = GIB / 2;
+    assert!((result.throttle().unwrap().share.unwrap() - 0.5).abs() < 0.01);
 }
 
 /// A drive that met heat and an error of its media.

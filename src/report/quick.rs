@@ -312,7 +312,8 @@ impl QuickReport {
             return None;
         }
         let told = |one: &QuickReport| {
-            let limits = one.machine.as_ref()?.throttled()?;
+            let machine = one.machine.as_ref()?;
+            let limits = machine.throttled(&machine.throttles)?;
             Some(format!("{}: {limits}", one.place))
         };
         let told: Vec<String> = [self, other].into_iter().filter_map(told).collect();

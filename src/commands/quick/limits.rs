@@ -2,6 +2,8 @@
 
 use anyhow::{Context as _, Result};
 use ringfall_core::units::GIB;
+use ringfall_host::survey::DeviceRates;
+use ringfall_host::{Machine, lowest_devices};
 use ringfall_model::facts::Roofline;
 use ringfall_report::quick::QuickLimits;
 
@@ -22,6 +24,28 @@ pub(super) fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
         write_gib_per_s: of(0, "writes")?,
         mixed_gib_per_s: Some(of(MIXED_READ_PERCENT, "reads and writes together")?),
     })
+}
+
+/// Share of a cgroup's limit from which on the limit was measured, and no drive.
+const THROTTLED_FROM: f64 = 0.9;
+
+/// Sentence on the limits of cgroups that were measured in place of the drive's; none where these
+/// are far below them.
+pub(super) fn throttled(machine: &Machine, roofline: &Roofline) -> Option<String> {
+    let bytes = [100, 0].map(|percent| roofline.bandwidth(percent).unwrap_or(0.0));
+    let drives = lowest_devices(&machine.device_chain);
+    let rates = |name: &str| {
+        // Each drive of a volume has its part.
+        let is_drive = drives.iter().any(|link| link.name == name);
+        let parts = if is_drive { drives.len() as f64 } else { 1.0 };
+        Some(DeviceRates { bytes: bytes.map(|bytes| bytes / parts), ios: None })
+    };
+    let is_reached = |share: Option<f64>| share.is_none_or(|share| share >= THROTTLED_FROM);
+    let shares = machine.throttle_shares(rates).filter(|(_, share)| is_reached(*share));
+    let (reached, shares): (Vec<_>, Vec<_>) = shares.unzip();
+    let are = if shares.iter().all(Option::is_some) { "are" } else { "may be" };
+    let told = machine.throttled(reached)?;
+    Some(format!("{told}: the figures {are} of that limit rather than of the drive"))
 }
 
 /// Bandwidth of a probe that the longer measurement of a limit does not bear out.
@@ -62,5 +86,44 @@ impl Varied {
              short probe and {:.2} GiB/s in the longer one",
             self.what, self.probe_gib_per_s, self.limit_gib_per_s
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_host::survey::Throttle;
+    use ringfall_host::{ChainLink, DeviceFacts};
+    use ringfall_model::testing::{link, roofline};
+
+    use super::*;
+
+    /// Limits of 18.6 GiB/s were told to be those of the figures, of a drive of 2.
+    #[test]
+    fn a_limit_of_a_cgroup_is_told_where_it_was_measured() {
+        let throttle = |limit: &str| Throttle {
+            numbers: "254:0".to_owned(),
+            file: "io.max".to_owned(),
+            limit: limit.to_owned(),
+        };
+        let (name, numbers) = ("vda".to_owned(), "254:0".to_owned());
+        let mut machine = Machine {
+            device: Some(DeviceFacts { name, numbers, ..DeviceFacts::default() }),
+            device_chain: vec![link("vda", "disk", None)],
+            throttles: vec![throttle("rbps=1048576000"), throttle("wbps=20000000000")],
+            ..Machine::default()
+        };
+        let told = |machine: &Machine, read| throttled(machine, &roofline(read, 1e9));
+        let words = "a cgroup limits reads of vda to 1000.0 MiB/s: the figures are of that limit \
+                     rather than of the drive";
+        assert_eq!(told(&machine, 1.04e9).as_deref(), Some(words));
+        assert_eq!(told(&machine, 0.8e9), None);
+        machine.throttles = vec![throttle("riops=9")];
+        assert!(told(&machine, 1e9).unwrap().contains("may be of that limit"));
+        // A volume of two such drives reads twice as much.
+        machine.throttles = vec![throttle("rbps=1048576000")];
+        let numbers = "254:16".to_owned();
+        machine.device_chain.push(ChainLink { numbers, ..link("vdb", "disk", None) });
+        assert_eq!(told(&machine, 1.04e9), None);
+        assert!(told(&machine, 2.08e9).is_some());
     }
 }

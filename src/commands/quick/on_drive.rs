@@ -266,7 +266,8 @@ pub(super) fn kernel_share(result: &RunResult) -> Option<f64> {
 }
 
 /// The warning of a place that was missing, and those of the measured run that concern the drive,
-/// rather than the load that was put on it; the verdict has those of memory and of others there.
+/// rather than the load that was put on it; the verdict has those of memory and of others there,
+/// and a cgroup's limits are held against the drive's.
 fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f64>) -> Vec<String> {
     // Others are told of in the verdict, and a few percent are the file system's own.
     let is_counted = kernel_share.is_some_and(|share| share >= 1.0 - CONFIRMED_TO);
@@ -281,6 +282,7 @@ fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f6
                 | Code::SpaceShort
                 | Code::TiersGrew
                 | Code::MemoryBacked
+                | Code::DriveThrottled
         ),
     };
     let warnings = warnings.iter().filter(|warning| !is_told_elsewhere(&warning.code));
@@ -299,6 +301,7 @@ mod tests {
         let warning = |code, text: &str| Warning { code, text: text.to_owned(), flag_to_try: None };
         let warnings = [
             warning(Code::Backlog, "requests pile up"),
+            warning(Code::DriveThrottled, "a cgroup limits reads"),
             warning(Code::KernelDisagrees, "the kernel counted more"),
         ];
         let missing = "/mnt/kv does not exist".to_owned();

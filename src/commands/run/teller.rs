@@ -11,7 +11,7 @@ use ringfall_engine::shard::Second;
 use ringfall_host::outlet::Notices;
 use ringfall_host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, ProgressLine, Topology,
-    chain, device_numbers,
+    device_numbers,
 };
 use ringfall_model::facts::{
     BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, RunFigures, SourceFacts,
@@ -296,9 +296,12 @@ impl Observer for Teller<'_> {
         });
         self.drives = drives.collect();
         // What lies below the other drives than the first is sampled as well.
-        let below: Vec<_> =
-            self.disks().iter().skip(1).flat_map(|disk| chain(&disk.numbers)).collect();
-        self.machine.device_chain.extend(below);
+        let is_below = |disk: &DeviceFacts| {
+            self.machine.device_chain.iter().any(|link| link.numbers == disk.numbers)
+        };
+        let others = self.disks().into_iter().filter(|disk| !is_below(disk));
+        let others: Vec<_> = others.map(|disk| disk.numbers.clone()).collect();
+        self.machine.add_disks(others.iter().map(String::as_str));
         self.is_counted = !self.plan.nvme_passthrough
             || self.disks().iter().all(|disk| BlockCounters::have_passthrough(&disk.numbers));
         self.facts = facts.to_vec();

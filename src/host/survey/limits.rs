@@ -42,6 +42,15 @@ pub struct Throttle {
     pub limit: String,
 }
 
+/// Bytes and I/Os that a device moves in a second, those that it reads before those that it writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceRates {
+    /// Bytes per second.
+    pub bytes: [f64; 2],
+    /// I/Os per second; none where they are not known.
+    pub ios: Option<[f64; 2]>,
+}
+
 impl Throttle {
     /// Limit in words, for a device of that name: `reads of vda to 100.0 MiB/s`.
     pub fn told(&self, name: &str) -> String {
@@ -58,11 +67,17 @@ impl Throttle {
         }
     }
 
-    /// Share of the limit that so many bytes a second, read and written, use; none of a limit that
-    /// is not of bandwidth.
-    pub fn share_used(&self, [read, written]: [f64; 2]) -> Option<f64> {
-        let (what, value) = self.limit.split_once('=').filter(|(what, _)| what.ends_with("bps"))?;
+    /// Share of the limit that a device of these rates uses; none of a limit of another kind.
+    #[must_use]
+    pub fn share_used(&self, rates: DeviceRates) -> Option<f64> {
+        let (what, value) = self.limit.split_once('=')?;
         let limit: u64 = value.parse().ok().filter(|limit| *limit > 0)?;
+        let rates = match what {
+            _ if what.ends_with("bps") => Some(rates.bytes),
+            _ if what.ends_with("iops") => rates.ios,
+            _ => None,
+        };
+        let [read, written] = rates?;
         Some(if what.starts_with('r') { read } else { written } / limit as f64)
     }
 }
@@ -149,14 +164,16 @@ mod tests {
             ("rbps=104857600", "reads of vda to 100.0 MiB/s", Some(0.25)),
             ("write_bps=1073741824", "writes of vda to 1.0 GiB/s", Some(0.5)),
             ("wbps=0", "writes of vda to 0 KiB/s", None),
-            ("riops=500", "reads of vda to 500 I/Os per second", None),
-            ("write_iops=20", "writes of vda to 20 I/Os per second", None),
+            ("riops=500", "reads of vda to 500 I/Os per second", Some(0.5)),
+            ("write_iops=20", "writes of vda to 20 I/Os per second", Some(1.0)),
             ("latency=5ms", "vda to latency=5ms", None),
         ] {
             let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
             let throttle = Throttle { numbers, file, limit: limit.to_owned() };
             assert_eq!(throttle.told("vda"), told);
-            assert_eq!(throttle.share_used([f64::from(25 << 20), f64::from(512 << 20)]), used);
+            let bytes = [f64::from(25 << 20), f64::from(512 << 20)];
+            let rates = DeviceRates { bytes, ios: Some([250.0, 20.0]) };
+            assert_eq!(throttle.share_used(rates), used);
         }
     }
 }

@@ -16,7 +16,7 @@ pub use disk::Disk;
 pub use file_system::FileSystem;
 pub use gpu::Gpu;
 pub(crate) use limits::throttles;
-pub use limits::{Limits, Throttle};
+pub use limits::{DeviceRates, Limits, Throttle};
 pub use pci::{PciLink, PciPath};
 pub use processor::{Cache, HugePages, Memory, NumaNode, Processor};
 

@@ -1,5 +1,7 @@
 //! Figures of a document that the finding on its run's limit (`limit`) follows from.
 
+use std::collections::BTreeSet;
+
 use ringfall_core::units::gib;
 
 use super::Document;
@@ -7,7 +9,7 @@ use super::engine::{EvictionReport, EvictionsReport, WaitsReport};
 use super::figure::Derived;
 use super::latency::LatencyMsMax;
 use super::ours::CostReport;
-use crate::full::{CpuQuota, Descent, Evicted, is_full};
+use crate::full::{CpuQuota, Descent, DeviceCounts, Evicted, ThrottleUse, is_full};
 use crate::simulation::{Alternative, Binding, FASTER_MIN};
 use crate::{Code, SimulationReport};
 
@@ -35,9 +37,9 @@ pub(super) struct Evidence {
     pub is_queue_full: bool,
     /// Share of the window in which the device had something to do.
     pub utilisation: Option<f64>,
-    /// Limits of cgroups on the drive's I/O, in words.
+    /// Limit of a cgroup on the drives' I/O that was used most, in words.
     pub throttled: Option<String>,
-    /// Share of the closest of these limits on bandwidth that the run used.
+    /// Share of that limit that the run used.
     pub throttle_share: Option<f64>,
     /// Whether a turn loads its context once and then generates, as in serving: the time of the
     /// loads is asked for, which a run without generation would not show.
@@ -72,6 +74,7 @@ impl Evidence {
         let all = ours.cache.moved_read_bytes.known().zip(ours.cache.moved_write_bytes.known());
         let all = all.map(|(read, written)| gib(read.saturating_add(written)));
         let (room, growth) = (part(&time.space_share), growth_share(&ours.waits));
+        let throttle = throttle(document);
         let simulated =
             |run: &SimulationReport| Some((run.binds.known()?, run.because.as_ref()?.clone()));
         Evidence {
@@ -93,8 +96,8 @@ impl Evidence {
                 .utilisation
                 .known()
                 .or(ours.simulation.as_ref().and_then(occupied)),
-            throttled: ours.machine.throttled(),
-            throttle_share: throttle_share(document),
+            throttle_share: throttle.as_ref().and_then(|throttle| throttle.share),
+            throttled: throttle.map(|throttle| throttle.told),
             loads_once: loads_once(document),
             simulated: ours.simulation.as_ref().and_then(simulated),
             has_deeper_queue: ours.simulation.as_ref().is_some_and(|run| {
@@ -133,13 +136,23 @@ impl Evidence {
     }
 }
 
-/// Share of the closest limit of a cgroup on the drive's bandwidth that the run used; none where
-/// there is none.
-fn throttle_share(document: &Document) -> Option<f64> {
+/// Limit of a cgroup on the drives' I/O that was used most; none where there is none. Of several
+/// hosts with the same limits the mean counts.
+fn throttle(document: &Document) -> Option<ThrottleUse> {
     let ours = &document.ringfall;
-    let seconds = ours.window.seconds.known().filter(|seconds| *seconds > 0.0)?;
-    let bytes = [ours.io.read.bytes.known()?, ours.io.write.bytes.known()?];
-    ours.machine.throttle_share(bytes.map(|bytes| bytes as f64 / seconds))
+    let rows = ours.merged.as_ref().map_or(&[][..], |merged| &merged.hosts);
+    let hosts: BTreeSet<&str> = rows.iter().map(|row| row.host.as_str()).collect();
+    let seconds = ours.window.seconds.known()? * hosts.len().max(1) as f64;
+    let moved_bytes = [ours.io.read.bytes.known()?, ours.io.write.bytes.known()?];
+    let counts = ours.device.chain.iter().filter_map(|disk| {
+        Some(DeviceCounts {
+            device: disk.device.as_ref()?,
+            bytes: [disk.read_bytes.known()?, disk.write_bytes.known()?],
+            ios: [disk.reads.known()?, disk.writes.known()?],
+        })
+    });
+    let counts: Vec<_> = counts.collect();
+    ThrottleUse::most(&ours.machine, &counts, moved_bytes, seconds)
 }
 
 /// Share of the window in which a simulated drive was busy, or took no more I/Os.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::Document;
 use super::evidence::{Evidence, is_trace};
 use crate::deep_queue::may_be_full;
+use crate::full::is_full;
 use crate::health::SAMPLES_MIN;
 use crate::simulation::{Binding, percent};
 use crate::warnings::{LONGER_WARMUP, SPACE_SHARE_TOLD};
@@ -266,10 +267,20 @@ fn found(of: &Evidence) -> RunLimit {
 /// Whether nothing but the users kept the load as it was. Few requests in service may be all that
 /// there are slots for, or all that the drive can serve.
 fn asked_for_no_more(of: &Evidence) -> bool {
-    let used = [of.roofline_share.or(of.utilisation), of.throttle_share];
-    let has_drive_left = used.into_iter().flatten().all(|used| used <= USED_HALF);
     let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
-    is_served_little && !of.is_queued() && has_drive_left
+    is_served_little && !of.is_queued() && has_half_left(of)
+}
+
+/// Whether nothing is known to have used more than half of what the drive can do, or of what a
+/// cgroup allows it.
+fn has_half_left(of: &Evidence) -> bool {
+    let used = [of.roofline_share.or(of.utilisation), of.throttle_share];
+    used.into_iter().flatten().all(|used| used <= USED_HALF)
+}
+
+/// Whether a cgroup limits the drive, and it is not known how much of that was used.
+fn may_be_throttled(of: &Evidence) -> bool {
+    of.throttled.is_some() && of.throttle_share.is_none()
 }
 
 /// Whether the drive may have had no more to give. One that was busy all the time may be full where
@@ -309,12 +320,14 @@ fn used(of: &Evidence) -> Option<String> {
     // The kernel does not count the time for which a cgroup holds I/Os back as the drive's.
     let of_cgroup =
         |share: f64| format!("the drive was used to {} of what its cgroup allows", percent(share));
-    let is_cgroup_closest = of.throttle_share > of.roofline_share;
+    let is_cgroup_closest = of.throttle_share > of.roofline_share.or(of.utilisation);
     let used = match (of.roofline_share, of.throttle_share) {
         (_, Some(share)) if is_cgroup_closest => Some(of_cgroup(share)),
         (share, _) => share.map(of_limits).or_else(|| busy(of)),
     };
-    let parts: Vec<String> = used.into_iter().chain(of.throttled.clone()).collect();
+    let is_told = is_cgroup_closest || may_be_throttled(of) || is_full([of.throttle_share, None]);
+    let throttled = of.throttled.clone().filter(|_| is_told);
+    let parts: Vec<String> = used.into_iter().chain(throttled).collect();
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
 
@@ -346,10 +359,8 @@ fn generation(of: &Evidence, share: &str) -> RunLimit {
 fn has_bandwidth_left(of: &Evidence) -> bool {
     // Entries in memory say nothing of the drive, nor does its time where a cgroup holds it back.
     let is_in_memory = of.storage_bytes_share.is_some_and(|bytes| bytes < STORAGE_BYTES_MIN);
-    if is_in_memory || of.throttled.is_some() || of.is_queued() {
-        return false;
-    }
-    of.roofline_share.or(of.utilisation).is_some_and(|used| used <= USED_HALF)
+    let is_known = of.roofline_share.or(of.utilisation).is_some() && !may_be_throttled(of);
+    is_known && !is_in_memory && !of.is_queued() && has_half_left(of)
 }
 
 /// Tells what of storage took so much of the service time.
@@ -374,7 +385,7 @@ fn storage(of: &Evidence) -> RunLimit {
             limit(LimitKind::Bandwidth, told, Some(flag))
         }
         // A drive that a cgroup holds back idles however many I/Os wait.
-        _ if of.throttled.is_some() => limit(LimitKind::Storage, told, None),
+        _ if may_be_throttled(of) => limit(LimitKind::Storage, told, None),
         (None, busy) if busy.is_none_or(|busy| busy > 1.0 - IDLE_SHARE) => {
             limit(LimitKind::Storage, told, Some("--roofline"))
         }

@@ -103,12 +103,19 @@ fn a_cgroup_that_limits_the_drive_is_named_beside_its_use() {
     let told = "used to 30 % of what its cgroup allows, and a cgroup limits reads of vda";
     assert!(found(&used).told.contains(told), "{}", found(&used).told);
     // Space was named, which "shows the capacity rather than the drive".
-    let full = Evidence { space: 0.7, throttle_share: Some(1.0), ..used };
+    let full = Evidence { space: 0.7, throttle_share: Some(1.0), ..used.clone() };
     let limit = found(&full);
     assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
     assert!(limit.told.contains("used to 100 % of what its cgroup allows"), "{limit:?}");
     let closer = Evidence { roofline_share: Some(0.4), ..full };
     assert_eq!(found(&closer), limit, "the closer limit counts");
+    // It was named where 13 % of it was used, and the depth was not.
+    let unused = Evidence { throttle_share: Some(0.13), queue_place_share: Some(0.6), ..used };
+    let limit = found(&Evidence { utilisation: Some(0.7), ..unused.clone() });
+    assert_eq!(limit.kind, LimitKind::QueueDepth, "{limit:?}");
+    assert!(!limit.told.contains("cgroup"), "{limit:?}");
+    let generation = Evidence { storage: 0.1, generation: 0.9, ..unused };
+    assert_eq!(found(&generation).flag_to_try.as_deref(), Some(MORE_USERS));
     let beside = of(0.2, Some(0.1));
     assert!(beside.told.ends_with("300.0 MiB/s"), "no word of more users: {}", beside.told);
 }
