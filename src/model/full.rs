@@ -2,8 +2,8 @@
 //! for.
 
 use ringfall_core::key::Tier;
+use ringfall_host::Machine;
 use ringfall_host::survey::DeviceRates;
-use ringfall_host::{Cost, Machine};
 
 use crate::RunResult;
 use crate::facts::quotient;
@@ -85,7 +85,7 @@ impl ThrottleUse {
     }
 }
 
-/// Limit of a cgroup on the CPU time of a run, and how often the run reached it.
+/// Limit of a cgroup on the CPU time of a run, and what it cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CpuQuota {
     /// CPU time that is allowed for each second, s.
@@ -94,36 +94,42 @@ pub(crate) struct CpuQuota {
     pub periods: [u64; 2],
     /// Time for which CPUs were kept from running threads, s: of several CPUs, the sum.
     pub throttled_s: f64,
+    /// Length of the window, s, of all shards together.
+    pub shards_s: f64,
 }
 
-/// Share of the quota's periods that are throttled from which on every figure is the quota's.
+/// Share of the requests' time that the quota took from which on it limits them.
 const QUOTA_BINDS: f64 = 0.5;
-/// Share from which on a P95 may be that of requests in throttled periods.
+/// Share of the window from which on a P95 may be that of requests whose threads were held back.
 const QUOTA_TOLD: f64 = 0.05;
 
 impl CpuQuota {
-    /// That of a run with such a cost; none without one.
-    pub fn of(cost: &Cost) -> Option<CpuQuota> {
+    /// That of a run; none without one.
+    pub fn of(result: &RunResult) -> Option<CpuQuota> {
+        let cost = &result.cost;
         Some(CpuQuota {
             cores: cost.cpu_quota_cores?,
             periods: [cost.cpu_quota_periods?, cost.cpu_throttled_periods?],
             throttled_s: cost.cpu_throttled_s?,
+            shards_s: f64::from(result.plan.shards) * result.window.seconds,
         })
     }
 
-    fn throttled_share(&self) -> f64 {
-        let [all, throttled] = self.periods;
-        throttled as f64 / all.max(1) as f64
+    /// Share of the window in which a shard could not run: of a period that is throttled, that may
+    /// be next to nothing.
+    fn held_share(&self) -> f64 {
+        (self.throttled_s / self.shards_s.max(f64::MIN_POSITIVE)).min(1.0)
     }
 
-    /// Whether the quota decided what the run could do.
-    pub fn has_bound(&self) -> bool {
-        self.throttled_share() >= QUOTA_BINDS
+    /// Whether the quota took most of the requests' time, so much of which went to generation and
+    /// passes whether or not a thread runs.
+    pub fn has_bound(&self, generation_share: f64) -> bool {
+        self.held_share() * (1.0 - generation_share) >= QUOTA_BINDS
     }
 
     /// Whether the quota shows in latencies.
     pub fn is_told(&self) -> bool {
-        self.throttled_share() >= QUOTA_TOLD
+        self.held_share() >= QUOTA_TOLD
     }
 
     /// The finding as a sentence without its full stop.
@@ -134,8 +140,8 @@ impl CpuQuota {
             false => format!("{cores:.1} cores"),
         };
         format!(
-            "a cgroup allows {allowed}, and throttled its threads in {throttled} of {all} periods \
-             ({:.1} s, all CPUs together)",
+            "the cgroup of this run is allowed {allowed}, and was throttled in {throttled} of \
+             {all} periods ({:.1} s, all CPUs together)",
             self.throttled_s
         )
     }

@@ -618,11 +618,11 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
 /// Warns where a cgroup kept the run from its CPU time for much of it.
 fn of_the_cpu_quota(result: &RunResult, warnings: &mut Vec<Warning>) {
     let is_real = result.simulation.is_none();
-    let quota = CpuQuota::of(&result.cost).filter(|quota| is_real && quota.is_told());
+    let quota = CpuQuota::of(result).filter(|quota| is_real && quota.is_told());
     warnings.extend(quota.map(|quota| {
         let text = format!(
-            "{}, so the figures tell how much CPU time it allows as well as how fast the storage \
-             is; raise cpu.max there",
+            "{}, so the figures tell how much CPU time it has as well as how fast the storage is; \
+             raise its quota (cpu.max, or cpu.cfs_quota_us in version 1 of cgroups)",
             quota.told()
         );
         warning(Code::CpuThrottled, text, None)

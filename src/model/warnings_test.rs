@@ -482,7 +482,7 @@ const RAISED: &[(Code, Raise)] = &[
     }),
     (Code::CpuThrottled, |run| {
         run.cost.cpu_quota_cores = Some(0.5);
-        run.cost.cpu_throttled_s = Some(1.0);
+        run.cost.cpu_throttled_s = Some(f64::from(run.plan.shards) * run.window.seconds * 0.05);
         (run.cost.cpu_quota_periods, run.cost.cpu_throttled_periods) = (Some(100), Some(5));
     }),
     (Code::TraceOverlaps, |run| {

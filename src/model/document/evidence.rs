@@ -8,7 +8,6 @@ use super::Document;
 use super::engine::{EvictionReport, EvictionsReport, WaitsReport};
 use super::figure::Derived;
 use super::latency::LatencyMsMax;
-use super::ours::CostReport;
 use crate::full::{CpuQuota, Descent, DeviceCounts, Evicted, ThrottleUse, is_full};
 use crate::simulation::{Alternative, Binding, FASTER_MIN};
 use crate::{Code, SimulationReport};
@@ -75,6 +74,8 @@ impl Evidence {
         let all = all.map(|(read, written)| gib(read.saturating_add(written)));
         let (room, growth) = (part(&time.space_share), growth_share(&ours.waits));
         let throttle = throttle(document);
+        let served = (1.0 - part(&time.queue_share)).max(f64::EPSILON);
+        let has_bound = |quota: &CpuQuota| quota.has_bound(part(&time.generation_share) / served);
         let simulated =
             |run: &SimulationReport| Some((run.binds.known()?, run.because.as_ref()?.clone()));
         Evidence {
@@ -110,7 +111,7 @@ impl Evidence {
             has_backlog: ours.warnings.iter().any(|warning| warning.code == Code::Backlog),
             evicted: evicted(&ours.evictions),
             queue_place_share: queue_place_share(document),
-            cpu_throttled: cpu_quota(&ours.cost).filter(CpuQuota::has_bound).map(|of| of.told()),
+            cpu_throttled: cpu_quota(document).filter(has_bound).map(|of| of.told()),
             served_of_users: served_of_users(document),
         }
     }
@@ -184,11 +185,15 @@ fn growth_share(waits: &WaitsReport) -> f64 {
     sums.map_or(0.0, |(growth, room)| (growth / room).min(1.0))
 }
 
-fn cpu_quota(cost: &CostReport) -> Option<CpuQuota> {
+fn cpu_quota(document: &Document) -> Option<CpuQuota> {
+    let (ours, cost) = (&document.ringfall, &document.ringfall.cost);
+    let ranks = ours.merged.as_ref().map_or(1, |merged| merged.ranks.len().max(1));
+    let shards = f64::from(ours.config.as_ref()?.shards?) * ranks as f64;
     Some(CpuQuota {
         cores: cost.cpu_quota_cores.known()?,
         periods: [cost.cpu_quota_periods.known()?, cost.cpu_throttled_periods.known()?],
         throttled_s: cost.cpu_throttled_s.known()?,
+        shards_s: shards * ours.window.seconds.known()?,
     })
 }
 

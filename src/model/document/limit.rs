@@ -5,16 +5,16 @@
 //! search changed or in which too few requests finished. Users whose requests took next to none of
 //! their time, in no queue and of a drive that was idle half of the time, asked for no more. A
 //! drive that is known to be full limits whatever else is waited for: space and permits come free
-//! as fast as it is. A quota on CPU time that held the run back in most of its periods decides
-//! next, then waits for space, because they spoil all other figures: those for full tiers and for
-//! tiers that grow alike, from a quarter of the service time on, or from half of it where the drive
-//! was busy all the time and its limits are unknown. They count as storage I/O instead where room
-//! came free as fast as the drive wrote what was to leave. Otherwise the largest part of the time
-//! in which requests were served decides, waiting for a turn left aside: that follows from the
-//! others. Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
-//! counters tell bandwidth from I/Os that are too few, and waits for queue places from a depth that
-//! is too small. A simulated run is simulated again with more of each resource, and that of which
-//! more makes its requests fastest limits it.
+//! as fast as it is. A quota on CPU time that took most of the requests' time decides next, then
+//! waits for space, because they spoil all other figures: those for full tiers and for tiers that
+//! grow alike, from a quarter of the service time on, or from half of it where the drive was busy
+//! all the time and its limits are unknown. They count as storage I/O instead where room came free
+//! as fast as the drive wrote what was to leave. Otherwise the largest part of the time in which
+//! requests were served decides, waiting for a turn left aside: that follows from the others. Where
+//! it is reading and writing, the drive's limits (`--roofline`), its queue and its counters tell
+//! bandwidth from I/Os that are too few, and waits for queue places from a depth that is too small.
+//! A simulated run is simulated again with more of each resource, and that of which more makes its
+//! requests fastest limits it.
 
 use ringfall_core::key::Tier;
 use ringfall_core::named;

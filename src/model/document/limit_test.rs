@@ -6,7 +6,7 @@ use super::*;
 use crate::document::evidence::{loads_once, served_of_users};
 use crate::facts::RequestStats;
 use crate::full::{Descent, Evicted};
-use crate::testing::{busy, request, roofline};
+use crate::testing::{MILLISECOND_NS, busy, request, roofline};
 use crate::{Code, RunResult, warnings_of};
 
 #[test]
@@ -317,27 +317,33 @@ fn queue_places_that_are_waited_for_name_the_depth() {
     assert!(share.is_some_and(|share| (share - 0.5).abs() < 0.02), "{share:?}");
 }
 
-/// The file had the quota and the CPU time; the requests' I/O was named.
+/// The processor was named for throttled periods, in which next to no time was lost.
 #[test]
-fn a_cpu_quota_that_held_the_run_back_is_the_limit_and_a_warning() {
-    let mut result = enough();
-    let mut of = |throttled| {
+fn a_cpu_quota_that_took_most_of_the_requests_time_is_the_limit() {
+    let of = |held_share: f64, generation_ns| {
+        let mut result = enough();
+        result.requests = RequestStats::default();
+        let record = RequestRecord { generation_ns, ..request(Class::Batch, 200) };
+        (0..REQUESTS_MIN).for_each(|_| result.requests.record(&record));
+        result.window.seconds = 6.0;
         result.cost.cpu_quota_cores = Some(0.1);
-        result.cost.cpu_quota_periods = Some(60);
-        result.cost.cpu_throttled_periods = Some(throttled);
-        result.cost.cpu_throttled_s = Some(4.8);
+        (result.cost.cpu_quota_periods, result.cost.cpu_throttled_periods) = (Some(60), Some(57));
+        let shards = f64::from(result.plan.shards);
+        result.cost.cpu_throttled_s = Some(held_share * 6.0 * shards);
         let codes = warnings_of(&result).into_iter().map(|warning| warning.code);
-        (RunLimit::of(&Document::of(&result)), codes.collect::<Vec<_>>())
+        let is_warned = codes.collect::<Vec<_>>().contains(&Code::CpuThrottled);
+        (RunLimit::of(&Document::of(&result)), is_warned)
     };
-    let (limit, codes) = of(57);
-    assert_eq!((limit.kind, limit.flag_to_try), (LimitKind::Processor, None));
-    let told = "a cgroup allows 0.10 of a core, and throttled its threads in 57 of 60 periods \
-                (4.8 s, all CPUs together)";
-    assert_eq!(limit.told, told);
-    assert!(codes.contains(&Code::CpuThrottled), "{codes:?}");
-    let (limit, codes) = of(1);
-    assert_eq!(limit.kind, LimitKind::Space, "{limit:?}");
-    assert!(!codes.contains(&Code::CpuThrottled), "{codes:?}");
+    let (limit, is_warned) = of(0.8, 0);
+    assert_eq!((limit.kind, &limit.flag_to_try), (LimitKind::Processor, &None));
+    let told = "the cgroup of this run is allowed 0.10 of a core, and was throttled in 57 of 60 \
+                periods (";
+    assert!(limit.told.starts_with(told) && is_warned, "{limit:?}");
+    let (limit, is_warned) = of(0.8, 194 * MILLISECOND_NS);
+    assert_eq!((limit.kind, is_warned), (LimitKind::Generation, true), "{limit:?}");
+    // Another process of the cgroup used the quota up, each time at the end of its period.
+    let (limit, is_warned) = of(0.03, 0);
+    assert!(limit.told.contains("the processor is short") && !is_warned, "{limit:?}");
 }
 
 /// Four slots of a hundred users kept a full drive busy, and more users were proposed.
