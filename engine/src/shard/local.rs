@@ -105,11 +105,11 @@ impl LocalRuntime {
         })
     }
 
-    /// Adds a task of a shard, which on a real one runs at once; here it does so when the draw says
-    /// so, and otherwise runs at the next [`LocalRuntime::run_ready`].
+    /// Adds a task of a shard, which runs at once, as on a real one; where there is a draw, only if
+    /// this says so, and otherwise at the next [`LocalRuntime::run_ready`].
     pub fn spawn_of_shard(&self, task: LocalTask) -> u64 {
         // Not borrowed while the task runs, which may spawn another.
-        let runs_at_once = self.inner.draw.borrow_mut().as_mut().is_some_and(|draw| draw());
+        let runs_at_once = self.inner.draw.borrow_mut().as_mut().is_none_or(|draw| draw());
         if runs_at_once { self.run_at_once(task) } else { self.spawn(task) }
     }
 
@@ -224,9 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spawned_task_runs_at_once_when_the_draw_says_so() {
-        let runtime = LocalRuntime::default();
+    fn a_spawned_task_runs_at_once_unless_the_draw_says_otherwise() {
         let order: Rc<RefCell<Vec<&str>>> = Rc::default();
+        LocalRuntime::default().spawn_of_shard(Box::pin({
+            let seen = Rc::clone(&order);
+            async move { seen.borrow_mut().push("as on a real shard") }
+        }));
+        assert_eq!(order.take(), ["as on a real shard"]);
+        let runtime = LocalRuntime::default();
         let mut draws = [true, false].into_iter();
         runtime.draw_order_of_spawns(move || draws.next().unwrap());
         let (inner, seen) = (runtime.clone(), Rc::clone(&order));
