@@ -106,6 +106,7 @@ struct DirectionText {
     latency_us: Spanned<f64>,
     latency_p99_us: Given,
     deep: Option<DeepText>,
+    burst_mb_per_s: Given,
 }
 
 #[derive(Deserialize)]
@@ -279,6 +280,9 @@ impl Check<'_> {
             latency: time(median),
             latency_p99: time(tail.unwrap_or(median)),
             deep: text.deep.as_ref().map(|deep| self.deep(deep)),
+            burst_bytes_per_s: self
+                .given("burst_mb_per_s", &text.burst_mb_per_s, 0.001, MB_PER_S_MAX)
+                .map(|rate| rate * MB),
         }
     }
 
@@ -311,7 +315,7 @@ mod tests {
 
     const GOOD: &str = "\
 name: a drive
-read: {mb_per_s: 3000, iops: 500000, latency_us: 80, latency_p99_us: 200}
+read: {mb_per_s: 3000, iops: 500000, latency_us: 80, latency_p99_us: 200, burst_mb_per_s: 8000}
 write:
   mb_per_s: 1000
   iops: 100000
@@ -335,6 +339,8 @@ gpu:
         assert_eq!(file.name, "a drive");
         let read = file.model.read;
         assert_eq!((read.bytes_per_s, read.ios_per_s), (3e9, 500_000.0));
+        let bursts = [read, file.model.write].map(|direction| direction.burst_bytes_per_s);
+        assert_eq!(bursts, [Some(8e9), None]);
         let us = Nanos::from_us;
         assert_eq!((read.latency, read.latency_p99), (us(80), us(200)));
         assert_eq!(file.model.write.latency_p99, us(20));

@@ -9,7 +9,7 @@
 //! Pure: times in, times out.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::clock::{Nanos, SECOND};
 use crate::drive::IoKind;
@@ -29,6 +29,8 @@ pub struct DirectionModel {
     pub latency_p99: Nanos,
     /// Bandwidth with a deep queue, where that is another; none for writes that a cache takes.
     pub deep: Option<DeepQueue>,
+    /// Bytes a second within a burst, where the drive works in such; none: it moves them at once.
+    pub burst_bytes_per_s: Option<f64>,
 }
 
 /// Bandwidth of a drive that is slower (or faster) with more bytes in flight: a virtual disk, for
@@ -51,6 +53,12 @@ impl DirectionModel {
         let beyond = in_flight_bytes.saturating_sub(deep.from_bytes) as f64;
         let share = (beyond / (deep.to_bytes - deep.from_bytes) as f64).min(1.0);
         self.bytes_per_s + (deep.bytes_per_s - self.bytes_per_s) * share
+    }
+
+    /// Time that an I/O takes within a burst.
+    fn moves_in_burst(&self, bytes: u64) -> Nanos {
+        let moves_s = self.burst_bytes_per_s.map_or(0.0, |rate| bytes as f64 / rate);
+        Nanos::from_ns_f64(moves_s * SECOND.as_ns_f64())
     }
 }
 
@@ -115,9 +123,9 @@ pub struct DeviceModel {
     /// Most bytes a second of both together, where they have a limit each; none: those limits add
     /// up.
     pub both_bytes_per_s: Option<f64>,
-    /// Time between the beginnings of bursts, in which the drive does at once all that it would do
-    /// until the next one; the first begins with the first I/O after a period without. So do the
-    /// limiters of clouds and of the kernel. Zero: no bursts.
+    /// Time between the beginnings of bursts, in which the drive does as fast as it can all that it
+    /// would do until the next one. So do the limiters of clouds and of the kernel: the first burst
+    /// begins with the first I/O after a pause. Zero: no bursts.
     pub burst_period: Nanos,
     /// Size and speed of the cache that takes writes before they are on the flash.
     pub write_cache: WriteCacheModel,
@@ -128,9 +136,9 @@ pub struct DeviceModel {
 pub struct DeviceState {
     /// When the shared part is free again; of reads and of writes, if each has one, and of both.
     free_at: [Nanos; 3],
+    /// Bursts of each of these but the last.
+    bursts: [Bursts; 2],
     last: Option<IoKind>,
-    /// When a burst began; of reads and of writes, if each has a part.
-    burst_at: [Nanos; 2],
     /// I/Os taken so far: the next one's draw.
     taken: u64,
     /// When those it works on end.
@@ -156,6 +164,38 @@ pub struct DeviceState {
     crowded: Occupation,
 }
 
+/// Bursts of a direction, or of both where they share a limit.
+#[derive(Clone, Debug, Default)]
+struct Bursts {
+    /// When the first began since all that was asked for before it was done.
+    first: Nanos,
+    /// The one that began last and those to come: when each begins, and when all is done that was
+    /// asked of it so far.
+    known: VecDeque<(Nanos, Nanos)>,
+}
+
+impl Bursts {
+    /// When what has begun by `now` is done.
+    fn done_of(&mut self, now: Nanos) -> Nanos {
+        while self.known.get(1).is_some_and(|(begin, _)| *begin <= now) {
+            self.known.pop_front();
+        }
+        self.known.front().filter(|(begin, _)| *begin <= now).map_or(Nanos::ZERO, |burst| burst.1)
+    }
+
+    /// Adds an I/O that takes `moves` to the burst that begins at `begin`, where nothing else
+    /// occupies the drive until `free_at`; returns when it is done.
+    fn add(&mut self, begin: Nanos, free_at: Nanos, moves: Nanos) -> Nanos {
+        let before = self.known.back().map_or(Nanos::ZERO, |(_, done)| *done);
+        let done = free_at.max(begin).max(before).saturating_add(moves);
+        match self.known.back_mut() {
+            Some(burst) if burst.0 == begin => burst.1 = done,
+            _ => self.known.push_back((begin, done)),
+        }
+        done
+    }
+}
+
 impl DeviceModel {
     /// The same drive, so many times as quick: each of its times is as much shorter, but for the
     /// period of its bursts.
@@ -170,6 +210,7 @@ impl DeviceModel {
             deep: direction
                 .deep
                 .map(|deep| DeepQueue { bytes_per_s: deep.bytes_per_s * times, ..deep }),
+            burst_bytes_per_s: direction.burst_bytes_per_s.map(|rate| rate * times),
         };
         let write_cache = WriteCacheModel {
             bytes_per_s: self.write_cache.bytes_per_s * times,
@@ -194,6 +235,7 @@ impl DeviceModel {
             latency,
             latency_p99: latency,
             deep: None,
+            burst_bytes_per_s: None,
         };
         DeviceModel {
             read: direction(read_bytes_per_s, Nanos::from_us(80)),
@@ -289,7 +331,6 @@ impl DeviceModel {
         let turned = !self.is_duplex && state.last.is_some_and(|last| last != kind);
         let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
         let part = usize::from(self.is_duplex && kind == IoKind::Write);
-        self.begin_bursts(state, part, now);
         let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
         let is_cached = kind == IoKind::Write && self.write_cache.bytes > 0;
         // Whoever comes behind a write that waits for the cache waits too.
@@ -319,7 +360,11 @@ impl DeviceModel {
         state.taken += 1;
         let latencies = LatencySpread { median: direction.latency, p99: direction.latency_p99 };
         let latency = latencies.at(mix(state.taken));
-        let done = self.burst_of(free_at, state.burst_at[part]).max(now).saturating_add(latency);
+        let done = match self.burst_period {
+            Nanos::ZERO => free_at,
+            _ => self.burst_end(state, part, now, start, free_at, direction.moves_in_burst(bytes)),
+        };
+        let done = done.saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));
         }
@@ -359,20 +404,26 @@ impl DeviceModel {
         written.saturating_add(Nanos::from_ns_f64(cached)).saturating_add(self.flush)
     }
 
-    /// Begins bursts anew where the last one is over and nothing is left for another.
-    fn begin_bursts(&self, state: &mut DeviceState, part: usize, now: Nanos) {
-        let last = self.burst_of(state.free_at[part], state.burst_at[part]);
-        if now >= last + self.burst_period {
-            state.burst_at[part] = now;
+    /// When an I/O taken at `now` is done that an even drive would work on from `start` to `end`,
+    /// and that takes `moves` within a burst.
+    fn burst_end(
+        &self,
+        state: &mut DeviceState,
+        part: usize,
+        now: Nanos,
+        start: Nanos,
+        end: Nanos,
+        moves: Nanos,
+    ) -> Nanos {
+        // What is limited apart is one drive.
+        let free_at = state.bursts.each_mut().map(|bursts| bursts.done_of(now))[1 - part].max(now);
+        let own = &mut state.bursts[part];
+        if start == now {
+            own.first = now;
         }
-    }
-
-    /// Beginning of the burst that holds what would be done at `done`, when one began at `began`.
-    fn burst_of(&self, done: Nanos, began: Nanos) -> Nanos {
-        match self.burst_period {
-            Nanos::ZERO => done,
-            period => began + done.saturating_sub(began) / period * period,
-        }
+        // What ends with a burst's share of the time is of that burst.
+        let before = (end - own.first).saturating_sub(Nanos::from_ns(1)) / self.burst_period;
+        own.add(own.first + self.burst_period * before, free_at, moves)
     }
 
     /// Whether the bytes in flight matter.
@@ -567,11 +618,36 @@ mod tests {
         // What fits in the first burst is done at once, the next when that begins.
         assert_eq!((done[0], done[94]), (LATENCY, LATENCY));
         assert_eq!(done[96], burst_period + LATENCY);
-        // An I/O after a pause begins a burst, which has all of its length.
-        let now = SECOND + 70 * MILLISECOND;
-        let done: Vec<Nanos> =
-            (0..97).map(|_| model.serve(&mut state, now, IoKind::Read, MIB)).collect();
-        assert_eq!((done[94], done[96]), (now + LATENCY, now + burst_period + LATENCY));
+    }
+
+    /// All of a burst was done at once, and the first after a pause had the rest of a period that
+    /// had begun before it.
+    #[test]
+    fn a_burst_has_a_speed_and_begins_with_the_first_io_after_a_pause() {
+        let (ms, mut state) = (Nanos::from_ms, DeviceState::default());
+        let mut model = DeviceModel {
+            burst_period: ms(100),
+            is_duplex: true,
+            ..DeviceModel::with_bandwidth(1e9, 1e9)
+        };
+        for direction in [&mut model.read, &mut model.write] {
+            (direction.latency, direction.latency_p99) = (Nanos::ZERO, Nanos::ZERO);
+            direction.burst_bytes_per_s = Some(4e9);
+        }
+        let mut serve = |at_ms, kind, mb: u64| {
+            let done = model.serve(&mut state, ms(at_ms), kind, mb * 1_000_000);
+            done.as_ns_f64() / 1e6
+        };
+        let ends = [60, 40, 20].map(|mb| serve(90, IoKind::Read, mb));
+        assert_eq!(ends, [105.0, 115.0, 195.0], "a quarter of a ms for each MB");
+        // One drive: a write waits for the reads of this burst, and not for those of the next.
+        assert_eq!(serve(90, IoKind::Write, 4), 116.0);
+        assert_eq!(serve(150, IoKind::Write, 4), 151.0);
+        assert_eq!(serve(190, IoKind::Write, 4), 196.0);
+        assert_eq!(serve(390, IoKind::Read, 100), 415.0);
+        assert_eq!([100, 100].map(|mb| serve(390, IoKind::Read, mb)), [515.0, 615.0]);
+        assert_eq!(serve(400, IoKind::Write, 4), 416.0);
+        assert!((closed_loop(&model, &[IoKind::Read], MIB, 4) / 1e9 - 1.0).abs() < 1e-2);
     }
 
     #[test]

@@ -14,11 +14,9 @@ const REPEATS_WITHIN: f64 = 1.1;
 /// The same between the steady measurement and the probe of its point: more than the rounds of one
 /// steady measurement may differ.
 const EXCEEDS_WITHIN: f64 = 1.25;
-/// Largest depth of a probe that may show bursts: with more in flight most I/Os wait for the next.
-const BURST_DEPTH_MAX: u32 = 4;
-/// Such a probe has a median below this share of the mean ...
+/// A median latency below this share of the mean ...
 const BURST_MEDIAN: f64 = 0.6;
-/// ... and a 99th percentile above so many means.
+/// ... and a 99th percentile above so many means are bursts.
 const BURST_PAUSE: f64 = 10.0;
 /// Share of a shallower probe below which a deeper one is not taken as it is: a deeper queue does
 /// not slow a sound drive so much, and a stall does.
@@ -198,6 +196,31 @@ pub struct Measured {
     pub ranks_bytes_per_s: Vec<f64>,
 }
 
+/// Bursts in which a device works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bursts {
+    /// Time between their beginnings, µs.
+    pub period_us: f64,
+    /// Bandwidth within one, bytes a second.
+    pub bytes_per_s: f64,
+}
+
+impl Bursts {
+    fn shown_by(probe: &Measured) -> Option<Bursts> {
+        let in_flight_bytes = f64::from(probe.depth) * f64::from(probe.io_bytes);
+        let mean_us = in_flight_bytes / probe.bytes_per_s * 1e6;
+        let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
+        let is_bursting = 0.0 < median_us
+            && median_us < BURST_MEDIAN * mean_us
+            && pause_us > BURST_PAUSE * mean_us;
+        is_bursting.then(|| Bursts {
+            // The rest of each period goes in the burst itself.
+            period_us: pause_us / (1.0 - median_us / mean_us),
+            bytes_per_s: in_flight_bytes / (median_us * 1e-6),
+        })
+    }
+}
+
 impl Measured {
     /// End of the measurement, in words that follow its length.
     pub fn ended(&self) -> &'static str {
@@ -213,7 +236,7 @@ impl Best {
         let long = &self.best;
         let fastest = fastest(self.probes.iter())?;
         // A probe may hold one burst more than its length has room for.
-        let burst_s = self.burst_period_us().map_or(0.0, |period_us| period_us / 1e6);
+        let burst_s = self.bursts().map_or(0.0, |bursts| bursts.period_us / 1e6);
         let excess = 1.0 + burst_s / fastest.seconds.max(burst_s).max(1e-9);
         if fastest.bytes_per_s > REPEATS_WITHIN * excess * long.bytes_per_s {
             return Some(fastest);
@@ -223,24 +246,20 @@ impl Best {
         (long.bytes_per_s > EXCEEDS_WITHIN * own.bytes_per_s).then_some(own)
     }
 
-    /// Time between the beginnings of bursts, µs, if the device works in such, as the limiters of
-    /// clouds and of the kernel let it: in shallow probes most I/Os take much less than their share
-    /// of the time, and some wait for the next burst. None unless two probes show it: which of them
-    /// depends on how many I/Os a burst has.
-    #[must_use]
-    pub fn burst_period_us(&self) -> Option<f64> {
-        let periods_us = self.probes.iter().filter_map(|probe| {
-            let mean_us =
-                f64::from(probe.depth) * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6;
-            let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
-            let is_bursting = probe.depth <= BURST_DEPTH_MAX
-                && median_us < BURST_MEDIAN * mean_us
-                && pause_us > BURST_PAUSE * mean_us;
-            // The rest of each period goes in the burst itself.
-            is_bursting.then(|| pause_us / (1.0 - median_us / mean_us))
-        });
-        let (count, sum_us) = periods_us.fold((0, 0.0), |(count, sum), us| (count + 1, sum + us));
-        (count >= 2).then(|| sum_us / f64::from(count))
+    /// Bursts in which the device works, as the limiters of clouds and of the kernel let it: then
+    /// most I/Os take much less than their share of the time, and some wait for the next burst. Of
+    /// the probes that show them, the one with the most bytes in flight: a 99th percentile is that
+    /// of I/Os that wait only where these are more than one in a hundred. None unless two probes
+    /// show them.
+    pub fn bursts(&self) -> Option<Bursts> {
+        let in_flight_bytes = |probe: &Measured| u64::from(probe.depth) * u64::from(probe.io_bytes);
+        let mut shown: Vec<(u64, Bursts)> = self
+            .probes
+            .iter()
+            .filter_map(|probe| Some((in_flight_bytes(probe), Bursts::shown_by(probe)?)))
+            .collect();
+        shown.sort_by_key(|(in_flight_bytes, _)| *in_flight_bytes);
+        shown.pop().filter(|_| !shown.is_empty()).map(|(_, bursts)| bursts)
     }
 
     /// Deepest point of the climb and the best of the shallower ones, if it was far below them, so

@@ -39,7 +39,8 @@ pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub use layouts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
 pub(crate) use limits::share_of_limits;
 pub use limits::{
-    Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, SUNK_SHARE, Together, Usual,
+    Best, Bursts, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, SUNK_SHARE, Together,
+    Usual,
 };
 pub use objects::{EndpointCounts, ObjectCounts, RetryCounts};
 pub use precondition::PreconditionReport;

@@ -6,7 +6,7 @@ use ringfall_core::units::{MIB, gib};
 
 use ringfall_config::compact_utc;
 use ringfall_host::escape::yaml;
-use ringfall_model::facts::{Best, Limit, Measured, Roofline, Usual};
+use ringfall_model::facts::{Best, Bursts, Limit, Measured, Roofline, Usual};
 
 /// From this much more than what taking turns would give on, reads and writes are taken to have a
 /// limit each.
@@ -56,17 +56,18 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         let _infallible = writeln!(
             text,
             "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1}, \
-             latency_p99_us: {p99_us:.1}{}}}{iops_from}",
+             latency_p99_us: {p99_us:.1}{}{}}}{iops_from}",
             shallow_rate(limit) / 1e6,
             iops(limit).max(1.0),
             deep(limit).map_or_else(String::new, |deep| deep.to_string()),
+            burst_rate(limit),
         );
     };
     direction("read", read);
     direction("write", write);
     let mixed = Mixed::of(roofline, read, write);
-    let burst_us = [read, write].into_iter().find_map(|limit| limit.bandwidth.burst_period_us());
-    let burst_ms = burst_us.unwrap_or(0.0) / 1e3;
+    let bursts = [read, write].into_iter().find_map(|limit| limit.bandwidth.bursts());
+    let burst_ms = bursts.map_or(0.0, |bursts| bursts.period_us / 1e3);
     let _infallible = write!(
         text,
         "{mixed}\
@@ -174,6 +175,12 @@ const MEAN_OF_MEDIAN: f64 = 0.95;
 /// ... and so much of what the 99th percentile is above it (the other half lie on a straight line
 /// through it).
 const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
+
+/// The key of the bandwidth within a burst; empty where the device does not work in such.
+fn burst_rate(limit: &Limit) -> String {
+    let told = |bursts: Bursts| format!(", burst_mb_per_s: {:.1}", bursts.bytes_per_s / 1e6);
+    limit.bandwidth.bursts().map(told).unwrap_or_default()
+}
 
 /// Ways in which reads and writes at once get along.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -296,6 +303,7 @@ mod tests {
         let model = DeviceFile::parse("d.yaml", &device_yaml(&bursts).unwrap()).unwrap().model;
         assert_eq!((model.read.latency, model.read.latency_p99), (Nanos::ZERO, Nanos::ZERO));
         assert_eq!(model.burst_period, Nanos::from_ms(100));
+        assert_eq!(model.read.burst_bytes_per_s, Some(16_008.8e6));
         assert!(!file.model.is_duplex);
         let mut mixed = roofline(4e9, 2e9);
         mixed.limits.push(Limit { read_percent: 50, ..mixed.limits[0].clone() });

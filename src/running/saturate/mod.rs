@@ -159,7 +159,7 @@ fn search_all(
     }
     // The short windows of a device that works in bursts have one more of them or one less, and
     // its limiter's rate is that of any load.
-    let has_bursts = limits.iter().any(|limit| limit.bandwidth.burst_period_us().is_some());
+    let has_bursts = limits.iter().any(|limit| limit.bandwidth.bursts().is_some());
     if let Some(depth) = usual.filter(|_| !has_bursts) {
         let until = whole.limit.map(|limit| whole.began + limit);
         bench.usual(&mut limits, depth, until, watcher)?;
