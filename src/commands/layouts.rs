@@ -365,13 +365,6 @@ mod tests {
         let taken = |bytes| limits_args(&args, bytes).unwrap().io_buffer_mb;
         assert_eq!([16 * GIB, 20 * MIB, 1_000].map(taken), [256, 20, 1]);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use ringfall_core::units::MIB;
-
-    use super::*;
 
     /// The search for the drive's limits refused 500 MiB of 510, and 90 MiB of 140, in its own
     /// words: by the --size-gb that nobody had typed.
