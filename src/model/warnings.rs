@@ -546,10 +546,11 @@ fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
         return;
     }
     let text = format!(
-        "only {:.1} % of {} found their entry (earlier turns, shared prefixes, populated entries), \
-         and a miss costs no time here (--prefill-tokens-per-s models recomputation): the fewer \
-         entries the cache holds, the higher tokens/s and requests/s and the lower the latencies, \
-         so compare them only with results of the same hit rate (`ringfall.cache.look_hit_rate`)",
+        "only {:.1} % of {} found their entry, and a miss costs no time here: the fewer entries the \
+         cache holds, the higher tokens/s and requests/s and the lower the latencies, so compare \
+         them only with results of the same hit rate (`ringfall.cache.look_hit_rate`). Looks are \
+         for earlier turns, shared prefixes and populated entries; --prefill-tokens-per-s models \
+         recomputation",
         hit_rate * 100.0,
         counted(looks.found + looks.missed, "look"),
     );
@@ -581,7 +582,7 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     if growth >= SPACE_SHARE_TOLD {
         let text = format!(
             "requests waited {:.0} % of their time while the tiers took memory and space for the \
-             first time, and the figures tell how fast they grew rather than how fast the storage \
+             first time, so the figures tell how fast they grew rather than how fast the storage \
              is",
             growth * 100.0
         );

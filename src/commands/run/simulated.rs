@@ -199,7 +199,7 @@ fn tell_simulated(
     result.warnings = warnings_of(result);
     result.warnings.extend(device.doubt.as_ref().map(|doubt| Warning {
         code: Code::DeviceDoubtful,
-        text: format!("the description of {} says: {doubt}", device.name),
+        text: format!("the description of {} doubts its own figures: {doubt}", device.name),
         flag_to_try: None,
     }));
     result.warnings.extend(doubt_of_files(&result.plan).map(|doubt| Warning {
@@ -287,6 +287,7 @@ fn told(path: &Path) -> String {
 mod tests {
     use ringfall_config::{Facts, resolve};
     use ringfall_model::testing::nothing;
+    use ringfall_report::show::{Style, print_summary};
 
     use super::*;
     use crate::commands::run_args;
@@ -307,6 +308,33 @@ mod tests {
         let error = logical(&plan, Vec::new()).unwrap_err().to_string();
         assert!(error.contains("--layout has no effect with --io-trace-log"), "{error}");
         assert!(error.contains("--decode-reads once reads entries as often"), "{error}");
+    }
+
+    /// Ordinary ones had 30 and 33 lines, with notes that broke off within a list.
+    #[test]
+    fn summaries_of_simulated_runs_fit_25_lines_of_whole_sentences() {
+        let text = "name: a drive\nread: {mb_per_s: 13000, iops: 2000000, latency_us: 80}\n\
+                    write: {mb_per_s: 6000, iops: 500000, latency_us: 20}\n";
+        let device = DeviceFile::parse("drive.yaml", text).unwrap();
+        let interrupt = Interrupt::install().unwrap();
+        for flags in [
+            "--num-users 50",
+            "--num-users 64",
+            "--num-users 64 --storage-capacity-gb 8GiB",
+            "--num-users 20 --storage-capacity-gb 8GiB --cpu-mem-gb 4 --arrival closed",
+        ] {
+            let line = format!("--model llama3.1-8b --duration 20 --quiet --seed 1 {flags}");
+            let options = run_args(line.split_whitespace().map(str::to_owned)).unwrap().options;
+            let plan = resolve(&options, None, &Facts::look().of_no_machine()).unwrap();
+            let result = explained(&plan, &device, Vec::new(), &interrupt).unwrap();
+            let mut page = Vec::new();
+            let style = Style::for_output(false);
+            print_summary(&mut page, style, &result, &Document::of(&result)).unwrap();
+            let page = String::from_utf8(page).unwrap();
+            assert!(page.lines().count() <= 25, "{flags}:\n{page}");
+            assert!(page.lines().all(|line| line.chars().count() <= 80), "{flags}:\n{page}");
+            assert!(page.contains("note: ") && !page.contains('…'), "{flags}:\n{page}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use ringfall_model::{Code, Document, RunResult, Warning, is_without_drive};
 use super::latency::short_ms;
 use super::table::{Table, fixed};
 use super::who::who;
-use super::{gpu, prose, short, table, total};
+use super::{gpu, prose, table, total};
 
 /// Columns before what a label stands for.
 pub(super) const LABEL: usize = 15;
@@ -257,8 +257,8 @@ pub(super) fn wrapped(style: Style, before: &str, indent: usize, sentence: &str)
 
 /// A summary in the making, and the run that it is of.
 pub(super) struct Summary<'a> {
-    text: String,
-    style: Style,
+    pub text: String,
+    pub style: Style,
     /// Result of the run; its plan decides how much is written.
     pub result: &'a RunResult,
     /// Document of the result.
@@ -313,7 +313,9 @@ impl Summary<'_> {
         self.served();
         self.time();
         self.metrics();
+        self.reuse();
         self.latencies();
+        self.working_set();
         self.tiers();
         self.within_target();
         self.health();
@@ -321,7 +323,8 @@ impl Summary<'_> {
         self.cost();
         self.device();
         self.limits();
-        self.checks();
+        self.verified();
+        self.failures();
         self.warnings();
     }
 
@@ -525,11 +528,10 @@ impl Summary<'_> {
         self.labelled("drive limit", &sentence);
     }
 
-    /// Writes what was verified and what went wrong.
-    pub(super) fn checks(&mut self) {
-        let result = self.result;
-        let engine = &result.engine;
-        if !is_without_drive(result) {
+    /// Writes what was verified, and how many errors there were.
+    pub(super) fn verified(&mut self) {
+        let engine = &self.result.engine;
+        if !is_without_drive(self.result) {
             self.line(&format!(
                 "  verified     {}, {} bad   first writes {:.1} GiB   errors {}",
                 counted(engine.verify.blocks_checked, "block"),
@@ -538,21 +540,23 @@ impl Summary<'_> {
                 engine.error_count(),
             ));
         }
-        for error in result.errors.iter().take(3) {
+    }
+
+    /// Writes what went wrong.
+    pub(super) fn failures(&mut self) {
+        for error in self.result.errors.iter().take(3) {
             self.remark(&format!("error: {}", told_io(error)));
         }
-        if let Some(failure) = &result.failure {
+        if let Some(failure) = &self.result.failure {
             self.remark(&format!("failed: {failure}"));
         }
     }
 
-    pub(super) fn warnings(&mut self) {
+    /// Writes the warnings.
+    fn warnings(&mut self) {
         for Warning { text: sentence, flag_to_try, .. } in &self.result.warnings {
             let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
-            self.remark(&match self.result.plan.details {
-                true => format!("note: {sentence}{flag}"),
-                false => short::note(sentence, &flag),
-            });
+            self.remark(&format!("note: {sentence}{flag}"));
         }
     }
 
