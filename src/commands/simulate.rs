@@ -194,7 +194,7 @@ fn page(what_if: &WhatIf, plan: &Plan, is_written: bool) -> String {
     }
     let _infallible = writeln!(page, "\n{}", what_if.table().page());
     what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
-    what_if.reuse_note().into_iter().for_each(|note| wrapped(&mut page, "  note: ", note));
+    what_if.reuse_notes().for_each(|note| wrapped(&mut page, "  note: ", note));
     for row in distinct_by(&what_if.rows, |one, other| one.binds == other.binds) {
         let Some(binds) = row.binds else { continue };
         let head = format!("  {binds}: ");

@@ -4,13 +4,17 @@ use ringfall_host::escape::terminal;
 use ringfall_host::human_time as time;
 use ringfall_model::Document;
 use ringfall_model::document::ResultFile;
+use ringfall_model::facts::Looks;
 use ringfall_model::metrics::Metric;
 use ringfall_model::stats::tail;
-use ringfall_report::show::table::{Table, TableOf, figure, percent};
+use ringfall_report::show::table::{Cell, Table, TableOf, figure, percent};
+use ringfall_report::show::{FLATTERED, FLATTERED_NOTE};
+use serde_json::Value;
 
 use super::jobs::{Described, SweepRun};
 use super::space::Point;
 use crate::batch::{Ended, Outcome};
+use crate::commands::wrapped;
 
 /// Rates of a row: metric, and what its column is called.
 const RATES: [(&str, &str); 3] = [
@@ -36,6 +40,8 @@ struct RowFigures {
     rates: [Option<f64>; 3],
     /// Share of earlier turns that were found.
     reuse_share: Option<f64>,
+    /// Reads of earlier turns that found them, and that did not; none where a miss took time.
+    free_looks: Option<Looks>,
     /// P50 and P95 of loading a context, ms; no P95 of few loads.
     load_ms: [Option<f64>; 2],
     /// P95 of all requests, unfinished ones among them; none of few.
@@ -51,6 +57,7 @@ impl RowFigures {
         RowFigures {
             rates: RATES.map(|(key, _)| Metric::by_key(key)?.of(document)),
             reuse_share: document.multi_turn_hit_rate(),
+            free_looks: free_looks(document),
             load_ms: [
                 load.and_then(|load| load.percentiles.p50.known()),
                 load.and_then(|load| tail(load.count.known()?, load.percentiles.p95.known())),
@@ -58,6 +65,15 @@ impl RowFigures {
             request_p95: request_p95.map(|p95| p95.told(time)),
         }
     }
+}
+
+/// Reads of earlier turns, where recomputing those that were not found took no time.
+fn free_looks(document: &Document) -> Option<Looks> {
+    let settings = &document.ringfall.config.as_ref()?.settings;
+    let speed = settings.get("prefill_tokens_per_s").and_then(Value::as_f64);
+    let turns = &document.summary.multi_turn_stats;
+    let looks = Looks { found: turns.cache_hits.known()?, missed: turns.cache_misses.known()? };
+    (speed == Some(0.0)).then_some(looks)
 }
 
 impl GrowingTable {
@@ -92,7 +108,7 @@ impl GrowingTable {
             },
         };
         let known = done.as_ref().ok();
-        let [head, row] = self.two_lines(with_figures(self.with_lead(run), |_| known));
+        let [head, row] = self.two_lines(with_figures(self.with_lead(run), |_| known, |_| false));
         match done {
             Ok(figures) => {
                 self.done.push((ended.place, figures));
@@ -116,14 +132,24 @@ impl GrowingTable {
             (points.iter().position(|point| *point == run.point), run.device, run.trial)
         });
         let names = self.lead(done[0].0);
+        let all: Vec<Looks> = done.iter().filter_map(|(_, figures)| figures.free_looks).collect();
+        let is_flattered = |(_, figures): (&SweepRun, &RowFigures)| {
+            let found_less = |own: Looks| all.iter().any(|other| own.find_less_than(*other));
+            figures.free_looks.is_some_and(found_less)
+        };
+        let mut note = String::new();
+        if done.iter().any(|row| is_flattered(*row)) {
+            wrapped(&mut note, "  note: ", FLATTERED_NOTE);
+        }
         let mut table = Table::of(done);
         for (at, (name, _)) in names.iter().enumerate() {
             table =
                 table.text(name, |(run, _)| self.lead(run).into_iter().nth(at).map(|lead| lead.1));
         }
-        let table = with_figures(table, |(_, figures)| Some(figures)).done();
+        let table = with_figures(table, |(_, figures)| Some(figures), is_flattered).done();
         let head = ["", "In order of the varied values; reuse is of earlier turns:"];
-        head.map(str::to_owned).into_iter().chain(table.lines()).collect()
+        let note = note.lines().map(str::to_owned);
+        head.map(str::to_owned).into_iter().chain(table.lines()).chain(note).collect()
     }
 
     fn two_lines(&self, table: TableOf<&SweepRun>) -> [String; 2] {
@@ -147,13 +173,21 @@ impl GrowingTable {
     }
 }
 
-/// Adds the columns of figures, the same for a run that has just ended and for all in their order.
+/// Adds the columns of figures, the same for a run that has just ended and for all in their order;
+/// tokens/s that misses flatter are marked.
 fn with_figures<'a, R: Copy>(
     mut table: TableOf<R>,
     of: impl Fn(R) -> Option<&'a RowFigures>,
+    is_flattered: impl Fn(R) -> bool,
 ) -> TableOf<R> {
     for (at, (_, name)) in RATES.iter().enumerate() {
-        table = table.number(name, figure, |row| of(row)?.rates[at]);
+        table = table.number(name, figure, |row| {
+            let rate = of(row)?.rates[at]?;
+            Some(match at == 0 && is_flattered(row) {
+                true => Cell::Text(format!("{}{FLATTERED}", figure(rate))),
+                false => Cell::from(rate),
+            })
+        });
     }
     table
         .number("reuse", percent, |row| of(row)?.reuse_share)
@@ -242,9 +276,18 @@ mod tests {
         let users: Vec<&str> = lines[1..].iter().map(|line| line[0].as_str()).collect();
         assert_eq!(users, ["1", "8", "16"]);
         // A row that appears as its run ends has the same columns.
-        let [head, _] = table.two_lines(with_figures(table.with_lead(&runs[0]), |_| None));
+        let [head, _] =
+            table.two_lines(with_figures(table.with_lead(&runs[0]), |_| None, |_| false));
         assert_eq!(words(&head), lines[0]);
         let row = "1 – – – 100.0 % 210 ms 2.67 s –";
         assert_eq!(lines[1].join(" "), row);
+        for (at, found) in [(0, 250), (1, 1000)] {
+            table.done[at].1.rates[0] = Some(100.0);
+            table.done[at].1.free_looks = Some(Looks { found, missed: 1000 - found });
+        }
+        let told = table.in_order(&runs, &points).join("\n");
+        let marked: Vec<&str> = told.lines().filter(|line| line.contains("100.0†")).collect();
+        assert!(marked.len() == 1 && marked[0].trim_start().starts_with("16 "), "{told}");
+        assert!(told.contains("note: tokens/s with †"), "{told}");
     }
 }

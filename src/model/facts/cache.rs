@@ -3,6 +3,7 @@
 use ringfall_workloads::contract::{Outcome, Purpose};
 
 use super::{quotient, summed};
+use crate::stats::Proportion;
 
 summed! {
 /// Counters of the workload's accesses to the cache. Plain counts, so shards' values add up.
@@ -77,7 +78,23 @@ impl Looks {
     pub fn hit_rate(self) -> Option<f64> {
         quotient(self.found, self.found + self.missed)
     }
+
+    /// Whether these found less than `other` did by more than runs of one configuration differ, and
+    /// by more than chance.
+    #[must_use]
+    pub fn find_less_than(self, other: Looks) -> bool {
+        let [own, other] = [self, other].map(|looks| Proportion {
+            part: looks.found,
+            of: looks.found.saturating_add(looks.missed),
+        });
+        let difference = other.share().zip(own.share()).map(|(other, own)| other - own);
+        difference.is_some_and(|points| points > HIT_RATES_APART) && other.is_above(own)
+    }
 }
+
+/// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
+/// runs of one configuration differ by.
+pub const HIT_RATES_APART: f64 = 0.03;
 
 /// Difference between the shares of earlier turns found up to which two runs read alike.
 pub const REUSE_APART_MAX: f64 = 0.05;
@@ -85,7 +102,13 @@ pub const REUSE_APART_MAX: f64 = 0.05;
 impl CacheStats {
     /// Share of the reads of earlier turns that found them; `None` without such reads.
     pub fn reuse_share(&self) -> Option<f64> {
-        quotient(self.multi_turn_hits, self.multi_turn_hits + self.multi_turn_misses)
+        self.earlier_turns().hit_rate()
+    }
+
+    /// Reads of earlier turns that found them, and that did not.
+    #[must_use]
+    pub fn earlier_turns(&self) -> Looks {
+        Looks { found: self.multi_turn_hits, missed: self.multi_turn_misses }
     }
 
     /// Counts reads of one entry that ended: `entry_bytes` is its size, 0 when unknown (a miss);

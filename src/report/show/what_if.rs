@@ -5,7 +5,7 @@ use ringfall_workloads::contract::Class;
 use serde::Serialize;
 
 use ringfall_config::Plan;
-use ringfall_model::facts::{REUSE_APART_MAX, class_index};
+use ringfall_model::facts::{Looks, class_index};
 use ringfall_model::sla::{COMPLIANCE, Sla};
 use ringfall_model::stats::tail;
 use ringfall_model::{Binding, RunResult, distinct};
@@ -14,6 +14,13 @@ use super::table::{Cell, Medium, Table, digits, figure, percent};
 
 /// Layout of the file.
 const WHAT_IF_VERSION: u32 = 1;
+
+/// Mark of tokens/s that misses flatter.
+pub const FLATTERED: char = '†';
+/// Explanation of that mark.
+pub const FLATTERED_NOTE: &str = "tokens/s with † are of runs that found a smaller share of earlier turns (reuse) than another \
+     here: a miss costs no time, so that they look faster than they are (--prefill-tokens-per-s \
+     models recomputation)";
 
 /// Outcome of simulated runs with several drives, models or numbers of users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -98,6 +105,12 @@ pub struct WhatIfRow {
     pub read_p95_s: Option<f64>,
     /// Share of earlier turns that were found when they were looked for; null where none was.
     pub reuse_share: Option<f64>,
+    /// Reads of earlier turns that found them, and that did not.
+    #[serde(skip)]
+    pub earlier_turns: Looks,
+    /// Whether recomputing an earlier turn that was not found took time.
+    #[serde(skip)]
+    pub has_cost_of_misses: bool,
     /// Share of the time in which the drive was busy.
     pub drive_busy_share: f64,
     /// Bottleneck of the run; null where it was not looked for, as of fewer than 20 requests.
@@ -185,7 +198,10 @@ impl WhatIf {
             .everywhere()
             .count("ratio", |row| self.ratio_told(row))
             .number("reuse", percent, |row| row.reuse_share)
-            .number("tokens/s", digits3, |row| row.tokens_per_s)
+            .number("tokens/s", digits3, |row| match self.is_flattered(row) {
+                true => Cell::Text(format!("{}{FLATTERED}", digits3(row.tokens_per_s))),
+                false => Cell::from(row.tokens_per_s),
+            })
             .only(Medium::Terminal)
             .count("P95 by class, s", |row| {
                 [0, 1, 2].map(|class| row.p95(class, digits3).told(&digits3)).join(" ")
@@ -200,12 +216,21 @@ impl WhatIf {
             .done()
     }
 
-    /// Note on the ratios that are marked; none where none is.
-    pub fn reuse_note(&self) -> Option<&'static str> {
-        self.rows.iter().any(|row| self.is_apart(row)).then_some(
+    /// Notes on the ratios and the tokens/s that are marked; none where none is.
+    pub fn reuse_notes(&self) -> impl Iterator<Item = &'static str> {
+        let apart = self.rows.iter().any(|row| self.is_apart(row)).then_some(
             "a ratio with * compares runs that found different shares of earlier turns (reuse), \
              and so did not read the same: it is not one of drives alone",
-        )
+        );
+        let is_flattered = self.rows.iter().any(|row| self.is_flattered(row));
+        apart.into_iter().chain(is_flattered.then_some(FLATTERED_NOTE))
+    }
+
+    /// Whether a row found less of its earlier turns than another of the same model, at no cost.
+    fn is_flattered(&self, row: &WhatIfRow) -> bool {
+        let mut others = self.rows.iter().filter(|other| other.model == row.model);
+        !row.has_cost_of_misses
+            && others.any(|other| row.earlier_turns.find_less_than(other.earlier_turns))
     }
 
     /// Storage bandwidth of a row over that of the first drive with the same model and users;
@@ -218,9 +243,9 @@ impl WhatIf {
 
     /// Whether a row and the one that its ratio is to found different shares of earlier turns.
     fn is_apart(&self, row: &WhatIfRow) -> bool {
-        let first = self.first_like(row).and_then(|first| first.reuse_share);
-        let both = first.zip(row.reuse_share);
-        both.is_some_and(|(first, own)| (first - own).abs() > REUSE_APART_MAX)
+        let own = row.earlier_turns;
+        let first = self.first_like(row).map(|first| first.earlier_turns);
+        first.is_some_and(|first| first.find_less_than(own) || own.find_less_than(first))
     }
 
     /// The first row with the same model, users and GPU tier.
@@ -314,6 +339,8 @@ impl WhatIfRow {
             p95_is_bound: p95.map(|p95| p95.is_some_and(|p95| p95.number_ns().is_none())),
             read_p95_s: storage.read.total.quantile_ns(0.95).map(seconds_of),
             reuse_share: result.cache.reuse_share(),
+            earlier_turns: result.cache.earlier_turns(),
+            has_cost_of_misses: result.plan.prefill_tokens_per_s > 0.0,
             drive_busy_share: simulation.and_then(|s| s.drive_busy_share.known()).unwrap_or(0.0),
             binds: simulation.and_then(|s| s.binds.known()),
             because: simulation.and_then(|s| s.because.as_ref().cloned()).unwrap_or_default(),
@@ -393,19 +420,29 @@ mod tests {
     fn a_ratio_of_runs_that_read_differently_is_marked_and_explained() {
         let mut result = nothing();
         assert_eq!(WhatIfRow::of(&result).reuse_share, None);
-        (result.cache.multi_turn_hits, result.cache.multi_turn_misses) = (9, 1);
-        let slow = WhatIfRow { storage_gib_per_s: 2.0, ..WhatIfRow::of(&result) };
+        let mut row = |found: u64, storage_gib_per_s: f64| {
+            (result.cache.multi_turn_hits, result.cache.multi_turn_misses) = (found, 1000 - found);
+            WhatIfRow { storage_gib_per_s, ..WhatIfRow::of(&result) }
+        };
+        let (slow, like, apart) = (row(900, 2.0), row(880, 5.0), row(300, 5.0));
         assert_eq!(slow.reuse_share, Some(0.9));
-        let fast =
-            |share| WhatIfRow { storage_gib_per_s: 5.0, reuse_share: Some(share), ..slow.clone() };
         let mut what_if = WhatIf::new(&result.plan);
-        what_if.rows = vec![slow.clone(), fast(0.87)];
-        assert_eq!(what_if.table().cell(1, "ratio"), Some(&Cell::Text("2.50".to_owned())));
-        assert_eq!(what_if.reuse_note(), None);
-        what_if.rows[1] = fast(0.3);
-        assert_eq!(what_if.table().cell(1, "ratio"), Some(&Cell::Text("2.50*".to_owned())));
-        assert_eq!(what_if.table().cell(1, "reuse"), Some(&Cell::Number(0.3)));
-        assert!(what_if.reuse_note().is_some_and(|note| note.contains("different shares")));
+        what_if.rows = vec![slow, like];
+        let cell = |what_if: &WhatIf, name| what_if.table().cell(1, name).cloned();
+        assert_eq!(cell(&what_if, "ratio"), Some(Cell::Text("2.50".to_owned())));
+        assert_eq!(cell(&what_if, "tokens/s"), Some(Cell::Number(0.0)));
+        assert_eq!(what_if.reuse_notes().count(), 0);
+        what_if.rows[1] = apart;
+        assert_eq!(cell(&what_if, "ratio"), Some(Cell::Text("2.50*".to_owned())));
+        assert_eq!(cell(&what_if, "reuse"), Some(Cell::Number(0.3)));
+        assert_eq!(cell(&what_if, "tokens/s"), Some(Cell::Text("0.00†".to_owned())));
+        let notes: Vec<&str> = what_if.reuse_notes().collect();
+        assert!(notes[0].contains("different shares") && notes[1] == FLATTERED_NOTE, "{notes:?}");
+        // Another number of users is another load, and tokens/s are compared all the same.
+        what_if.rows[1].users += 1;
+        assert_eq!(what_if.reuse_notes().collect::<Vec<_>>(), [FLATTERED_NOTE]);
+        what_if.rows[1].has_cost_of_misses = true;
+        assert_eq!(what_if.reuse_notes().count(), 0);
     }
 
     #[test]

@@ -2,14 +2,10 @@
 //! chance, and by more than first looks for what nobody had stored.
 
 use ringfall_model::Document;
-use ringfall_model::facts::Looks;
-use ringfall_model::stats::{self, Proportion};
+use ringfall_model::facts::{HIT_RATES_APART, Looks};
+use ringfall_model::stats;
 
 use super::load::Load;
-
-/// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
-/// runs of one configuration differ by.
-const HIT_RATES_APART: f64 = 0.03;
 
 /// Shares of reads that found their entry, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -127,13 +123,8 @@ struct Kind {
 impl Kind {
     /// Whether it finds less than another by more than chance, even without its first looks.
     fn finds_less(&self, other: &Kind) -> bool {
-        let proportion =
-            |found: u64, missed: u64| Proportion { part: found, of: found.saturating_add(missed) };
         let missed = self.looks.missed.saturating_sub(self.first_looks_max);
-        let low = proportion(self.looks.found, missed);
-        let high = proportion(other.looks.found, other.looks.missed);
-        let difference = high.share().zip(low.share()).map(|(high, low)| high - low);
-        difference.is_some_and(|points| points > HIT_RATES_APART) && high.is_above(low)
+        Looks { missed, ..self.looks }.find_less_than(other.looks)
     }
 }
 

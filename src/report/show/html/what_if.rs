@@ -33,7 +33,7 @@ fn page(what_if: &WhatIf) -> String {
     html.charts(&charts.concat());
     html.heading("All runs");
     html.table(&what_if.table());
-    if let Some(note) = what_if.reuse_note() {
+    for note in what_if.reuse_notes() {
         html.paragraph(&format!("Note: {note}."));
     }
     for worth in what_if.gpu_memory.iter().flatten() {
