@@ -21,22 +21,30 @@ fn short<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
         true => format!("{}{EMULATED}", row.name),
         false => row.name.clone(),
     };
-    let verdict = |row: &Row| match row.criteria {
-        Some((met, all)) if matches!(row.verdict, Verdict::Pass | Verdict::Fail) => {
-            format!("{} {met}/{all}", row.verdict.name())
-        }
-        _ => row.verdict.name().to_owned(),
+    let moved = |row: &Row| {
+        let read = value(row, "storage_read_bandwidth_gib_per_s")?;
+        Some(read + value(row, "storage_write_bandwidth_gib_per_s")?)
     };
     Table::of(rows)
         .text("workload", name)
-        .text("verdict", verdict)
+        .text("limited by", limited_by)
         .number("tokens/s", fixed(1), |row| value(row, WALL_CLOCK))
-        .number("GiB/s r", fixed(3), |row| value(row, "storage_read_bandwidth_gib_per_s"))
-        .number("GiB/s w", fixed(3), |row| value(row, "storage_write_bandwidth_gib_per_s"))
+        .number("GiB/s", fixed(3), moved)
         .count("load P95", |row| row.load_p95_ms.map(time))
         .number("reuse", percent, |row| row.reuse_share)
-        .widths(&[21, 12, 8, 8, 8, 8, 7])
+        .widths(&[21, 19, 8, 7, 8, 7])
         .done()
+}
+
+/// Resource that limited a run; or why that can't be told.
+fn limited_by(row: &Row) -> &'static str {
+    match (row.verdict, &row.limit) {
+        (Verdict::Error | Verdict::Impossible | Verdict::NotRun, _) | (_, None) => {
+            row.verdict.name()
+        }
+        _ if row.is_in_memory => "memory, not a drive",
+        (_, Some(limit)) => limit.kind.name(),
+    }
 }
 
 /// Value of a run's figure; none where it has not been measured.
@@ -57,24 +65,22 @@ pub fn suite_row(row: &Row) -> String {
 
 /// The table as a page and a workbook have it.
 pub(super) fn whole(suite: &SuiteTable) -> Table {
-    let verdict = |row: &Row| {
-        let mark = match row.verdict {
-            Verdict::Pass => Mark::Good,
-            Verdict::Fail | Verdict::Error => Mark::Bad,
-            Verdict::NoData | Verdict::Impossible | Verdict::NotRun => Mark::Plain,
-        };
-        Cell::Marked(row.verdict.name().to_owned(), mark)
+    let limit = |row: &Row| {
+        let told = limited_by(row).to_owned();
+        match &row.limit {
+            _ if row.verdict == Verdict::Error => Cell::Marked(told, Mark::Bad),
+            Some(limit) => Cell::Hinted(told, limit.told.clone()),
+            None => Cell::Text(told),
+        }
     };
-    let criteria = |row: &Row| row.criteria.map(|(met, all)| format!("{met} of {all}"));
     let mut table = Table::of(&suite.rows)
         .text("run", |row| Cell::Hinted(row.name.clone(), row.title.clone()))
         .only(Medium::Sheet)
         .text("workload", |row| row.workload)
         .everywhere()
-        .text("verdict", verdict)
-        .only(Medium::Page)
-        .text("criteria met", criteria)
+        .text("limited by", limit)
         .only(Medium::Sheet)
+        .text("MLPerf's verdict", |row| row.verdict.name())
         .count("criteria met", |row| row.criteria.map(|(met, _)| met))
         .count("criteria", |row| row.criteria.map(|(_, all)| all))
         .everywhere();
@@ -131,7 +137,8 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
 }
 
 /// Page that follows the rows of the runs that were made: rows of the others, remarks on each, and
-/// the number that passed.
+/// the number that are done.
+#[must_use]
 pub fn suite_page(table: &SuiteTable) -> String {
     let mut page = String::new();
     let is_other = |row: &&Row| matches!(row.verdict, Verdict::Impossible | Verdict::NotRun);
@@ -146,12 +153,10 @@ pub fn suite_page(table: &SuiteTable) -> String {
         notes(&mut page, row);
     }
     let count = |verdict| table.rows.iter().filter(|row| row.verdict == verdict).count();
+    let done = [Verdict::Pass, Verdict::Fail, Verdict::NoData].map(count);
     let counts = format!(
-        "{} passed, {} failed, {} without data to judge, {} ended with an error, {} not possible \
-         here, {} not run",
-        count(Verdict::Pass),
-        count(Verdict::Fail),
-        count(Verdict::NoData),
+        "{} done, {} ended with an error, {} not possible here, {} not run",
+        done.iter().sum::<usize>(),
         count(Verdict::Error),
         count(Verdict::Impossible),
         count(Verdict::NotRun)
@@ -175,11 +180,9 @@ fn notes(page: &mut String, row: &Row) {
 pub(super) fn remarks(row: &Row) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     // Below the error of a run that has a result stand the criteria that it missed.
-    let head = |at: usize| match row.verdict {
-        Verdict::Error | Verdict::Impossible if at == 0 => "because",
-        _ => "not met",
-    };
-    lines.extend(row.why.iter().enumerate().map(|(at, why)| (head(at), why.clone())));
+    let is_not_done = matches!(row.verdict, Verdict::Error | Verdict::Impossible);
+    let why = row.why.first().filter(|_| is_not_done);
+    lines.extend(why.map(|why| ("because", why.clone())));
     lines.extend(row.left_out.iter().map(|what| ("left out", what.clone())));
     lines.extend(row.found.iter().map(|what| ("found", what.clone())));
     if let Some(dropped) = row.dropped_entries.filter(|dropped| *dropped > 0) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ringfall_core::named;
 use ringfall_model::configuration::Configuration;
+use ringfall_model::document::RunLimit;
 use ringfall_model::health::Criterion;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 use ringfall_model::published::{Published, published};
@@ -78,8 +79,12 @@ pub struct Row {
     pub workload: &'static str,
     /// Description of the run, in a few words.
     pub title: String,
-    /// Whether the run met the criteria of its profile.
+    /// Whether the run met the criteria of its profile, by MLPerf's name for it.
     pub verdict: Verdict,
+    /// Finding on what limited the run; null without a result.
+    pub limit: Option<RunLimit>,
+    /// Whether its data was in memory, as on tmpfs, so that its figures say nothing about a drive.
+    pub is_in_memory: bool,
     /// Criteria that it met, and all that it was judged by.
     pub criteria: Option<(usize, usize)>,
     /// Sentences: criteria that were not met, what failed, what this machine lacks.
@@ -191,8 +196,10 @@ impl Row {
         }
         self.dropped_entries = document.ringfall.errors.entries_refused.known();
         self.found = found(document);
-        let mut codes = document.ringfall.warnings.iter().map(|warning| &warning.code);
-        self.is_gpu_emulated = codes.any(|code| *code == Code::GpuEmulated);
+        let has = |code: Code| document.ringfall.warnings.iter().any(|one| one.code == code);
+        self.is_gpu_emulated = has(Code::GpuEmulated);
+        self.is_in_memory = has(Code::MemoryBacked);
+        self.limit = Some(RunLimit::of(document));
         let ratio_of = |key: &str| {
             let (own, theirs) = (value(document, key)?, value(baseline?, key)?);
             (theirs != 0.0).then(|| own / theirs)
