@@ -5,7 +5,9 @@ use ringfall_model::metrics::Metric;
 use ringfall_model::stats::Interval;
 
 use super::Named;
-use super::table::{Cell, Mark, Table, figure, times};
+use ringfall_host::human_time;
+
+use super::table::{Cell, Mark, Table, bandwidth, figure, times};
 use crate::analysis::compare::{Basis, Comparison, Row, Verdict, compare};
 
 /// Comparison of two results that are shown together.
@@ -23,11 +25,11 @@ pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
     let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));
     Table::of(rows.filter(|(metric, _)| all_metrics || metric.headline))
         .text("", |(metric, _)| metric.title)
-        .number("baseline", figure, |(_, row)| {
-            Cell::number_or_bound(row.baseline, row.baseline_is_bound, figure)
+        .number("baseline", figure, |(metric, row)| {
+            value(metric, row.baseline, row.baseline_is_bound)
         })
-        .number("candidate", figure, |(_, row)| {
-            Cell::number_or_bound(row.candidate, row.candidate_is_bound, figure)
+        .number("candidate", figure, |(metric, row)| {
+            value(metric, row.candidate, row.candidate_is_bound)
         })
         .number("ratio", times, |(_, row)| ratio(row))
         .text("  95 % interval", |(_, row)| format!("  {}", interval(row)))
@@ -38,6 +40,19 @@ pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
             Verdict::Different | Verdict::NotShown | Verdict::Unknown => Mark::Plain,
         })
         .done()
+}
+
+/// Value of a metric, which people read in a unit that suits it.
+fn value(metric: &Metric, value: f64, is_bound: bool) -> Cell {
+    let told = match metric.title.rsplit_once(", ") {
+        Some((_, "ms")) => human_time,
+        Some((_, "GiB/s")) => bandwidth,
+        _ => figure,
+    };
+    match is_bound {
+        true => Cell::number_or_bound(value, true, told),
+        false => Cell::Told(value, told(value)),
+    }
 }
 
 fn ratio(row: &Row) -> Cell {
@@ -58,4 +73,23 @@ fn interval(row: &Row) -> String {
         (None, why) => format!("none: {}", why.unwrap_or_default()),
     };
     format!("{interval}  {}", row.verdict.name()).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "59458 ms" and 0.00001017 GiB/s.
+    #[test]
+    fn values_are_read_in_units_that_suit_them_and_written_as_numbers() {
+        for (key, number, told) in [
+            ("context_load_p95_ms", 59_458.0, "59.5 s"),
+            ("context_load_p95_ms", 0.26, "0.26 ms"),
+            ("storage_read_bandwidth_gib_per_s", 0.000_010_17, "10.66 KiB/s"),
+            ("requests", 12.0, "12.00"),
+        ] {
+            let cell = value(Metric::by_key(key).unwrap(), number, false);
+            assert_eq!(cell, Cell::Told(number, told.to_owned()), "{key}");
+        }
+    }
 }

@@ -11,15 +11,6 @@ use super::gpu;
 use super::table::Table;
 use super::terminal::Summary;
 
-/// Milliseconds, with as many decimals as say something.
-pub(super) fn short_ms(ms: f64) -> String {
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 1000.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.0}"),
-    }
-}
-
 /// A kind of latency, and its name.
 pub(super) type LatencyRow<'a> = (String, &'a Histogram);
 
@@ -85,13 +76,13 @@ impl Summary<'_> {
         let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
         let tail = |of: &Histogram, quantile| tail(of.count(), ms(of.quantile_ns(quantile)));
         let table = Table::of(rows.iter().filter(|(_, of)| of.count() > 0))
-            .text("latency, ms", |(name, _)| name.as_str())
+            .text("latency", |(name, _)| name.as_str())
             .count("count", |(_, of)| of.count())
-            .number("mean", short_ms, |(_, of)| of.mean_ns().map(|ns| ns / 1e6))
-            .number("P50", short_ms, |(_, of)| ms(of.quantile_ns(0.5)))
-            .number("P95", short_ms, |(_, of)| tail(of, 0.95))
-            .number("P99", short_ms, |(_, of)| tail(of, 0.99))
-            .number("max", short_ms, |(_, of)| ms(of.max_ns()))
+            .number("mean", time, |(_, of)| of.mean_ns().map(|ns| ns / 1e6))
+            .number("P50", time, |(_, of)| ms(of.quantile_ns(0.5)))
+            .number("P95", time, |(_, of)| tail(of, 0.95))
+            .number("P99", time, |(_, of)| tail(of, 0.99))
+            .number("max", time, |(_, of)| ms(of.max_ns()))
             .widths(&[20, 8, 8, 8, 8, 8, 8]);
         self.table(&table.done());
         self.unfinished();
@@ -133,7 +124,7 @@ impl Summary<'_> {
         let Some(requests) = requests.filter(|requests| requests.all.unfinished > 0) else {
             return;
         };
-        let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(short_ms));
+        let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(time));
         let tail = |of: &RequestsOfClass, known: &Option<QuantileMs>| {
             tail(of.finished + of.unfinished, told(known))
         };
@@ -143,7 +134,7 @@ impl Summary<'_> {
         };
         let rows = requests.rows().into_iter();
         let table = Table::of(rows.filter(|(_, of)| of.finished + of.unfinished > 0))
-            .text("with unfinished, ms", |(class, _)| name(class))
+            .text("with unfinished", |(class, _)| name(class))
             .count("finished", |(_, of)| of.finished)
             .count("unfin.", |(_, of)| of.unfinished)
             .count("P50", |(_, of)| told(&of.p50))

@@ -6,7 +6,7 @@ use ringfall_config::{Named as _, Plan};
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
 use ringfall_host::remedy::told_io;
-use ringfall_host::{counted, escape};
+use ringfall_host::{counted, escape, human_time};
 use ringfall_model::cold::ColdVerdict;
 use ringfall_model::document::{DriveDirection, DriveReport, RequestsOfClass, RequestsReport};
 use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
@@ -14,7 +14,6 @@ use ringfall_model::sla::COMPLIANCE;
 use ringfall_model::source::ValidationTraceStats;
 use ringfall_model::{Code, Document, RunResult, Warning, is_without_drive};
 
-use super::latency::short_ms;
 use super::table::{Table, fixed};
 use super::who::who;
 use super::{gpu, prose, table, total};
@@ -313,10 +312,10 @@ impl Summary<'_> {
         self.served();
         self.time();
         self.metrics();
-        self.reuse();
         self.latencies();
-        self.working_set();
+        self.reuse();
         self.tiers();
+        self.working_set();
         self.within_target();
         self.health();
         self.depth();
@@ -571,8 +570,8 @@ impl Summary<'_> {
             .number("write", fixed(3), |drive| drive.write.gib_per_s)
             .number("share", table::percent, |drive| drive.share)
             .number("depth", fixed(1), |drive| drive.mean_depth)
-            .number("read P95", short_ms, |drive| p95(&drive.read))
-            .number("write P95", short_ms, |drive| p95(&drive.write))
+            .number("read P95", human_time, |drive| p95(&drive.read))
+            .number("write P95", human_time, |drive| p95(&drive.write))
             .text("", |drive| {
                 drive.failed_s.map_or(String::new(), |at| format!(" failed at {at:.1} s"))
             })

@@ -9,7 +9,7 @@ use super::markup::Html;
 use super::page::{Beside, known};
 use super::{Named, compare, or_dash, parts, shown};
 use crate::show::began;
-use crate::show::table::{Table, UNKNOWN, percent};
+use crate::show::table::{Table, UNKNOWN, bandwidth as rate_told, percent};
 use crate::suite::found;
 
 /// Writes the first screen: cards of one result, or a table of several.
@@ -164,13 +164,13 @@ fn bandwidths(document: &Document) -> [Figure; 4] {
     let bandwidth = |name, rate: Option<f64>, limit: Option<f64>| {
         let share = rate.zip(limit).filter(|(_, limit)| *limit > 0.0);
         let share = share.map(|(rate, limit)| {
-            format!("{:.0} % of the drive's {}", rate / limit * 100.0, shown(limit))
+            format!("{:.0} % of the drive's {}", rate / limit * 100.0, rate_told(limit))
         });
         let remarks = is_uneven.then(|| "unsteady".to_owned()).into_iter().chain(share);
         let remarks: Vec<String> = remarks.collect();
         Figure {
             name,
-            told: rate.filter(|_| has_drive).map(shown),
+            told: rate.filter(|_| has_drive).map(rate_told),
             remark: (!remarks.is_empty()).then(|| remarks.join(", ")),
         }
     };
@@ -181,12 +181,12 @@ fn bandwidths(document: &Document) -> [Figure; 4] {
     let used = roofline.and_then(|roofline| roofline.share.known());
     [
         bandwidth(
-            "storage read, GiB/s",
+            "storage read",
             ours.io.read.bandwidth_gib_per_s.known(),
             roofline.and_then(|roofline| roofline.read_gib_per_s.known()),
         ),
         bandwidth(
-            "storage write, GiB/s",
+            "storage write",
             ours.io.write.bandwidth_gib_per_s.known(),
             roofline.and_then(|roofline| roofline.write_gib_per_s.known()),
         ),

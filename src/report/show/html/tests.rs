@@ -116,7 +116,7 @@ fn the_first_screen_has_the_verdict_honest_figures_the_drive_s_limits_and_time()
         "<b>≥ 60.",
         "<span>all requests, P95 (30 of ",
         "<b>25.0 %</b><span>of the drive&#39;s limits used</span>",
-        "% of the drive&#39;s 8.00)",
+        "% of the drive&#39;s 8.000 GiB/s)",
         "Storage bandwidth",
         "<li><i class=\"c0 dotted\"></i>limit of reads</li>",
     ] {

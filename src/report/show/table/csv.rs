@@ -21,7 +21,7 @@ impl Table {
 fn shown(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) | Cell::Marked(text, _) | Cell::Hinted(text, _) => escape::csv(text),
-        Cell::Number(number) => number.to_string(),
+        Cell::Number(number) | Cell::Told(number, _) => number.to_string(),
         Cell::Flag(flag) => flag.to_string(),
         Cell::Nothing => String::new(),
     }

@@ -26,6 +26,8 @@ pub enum Cell {
     Hinted(String, String),
     /// A number; its column decides how people read it.
     Number(f64),
+    /// A number, and its text for people, with its unit.
+    Told(f64, String),
     /// Yes or no.
     Flag(bool),
     /// Not measured.
@@ -108,6 +110,17 @@ pub(super) fn digits(value: f64, digits: i32) -> String {
     format!("{value:.*}", usize::try_from(decimals).unwrap_or(0))
 }
 
+/// Text of a bandwidth with the unit that suits it: `11.23 GiB/s`, `10.66 KiB/s`.
+#[must_use]
+pub fn bandwidth(gib_per_s: f64) -> String {
+    let (value, unit) = match gib_per_s.abs() {
+        rate if rate == 0.0 || rate >= 0.0995 => (gib_per_s, "GiB/s"),
+        rate if rate >= 0.0995 / 1024.0 => (gib_per_s * 1024.0, "MiB/s"),
+        _ => (gib_per_s * 1024.0 * 1024.0, "KiB/s"),
+    };
+    format!("{} {unit}", figure(value))
+}
+
 /// Text of a share as a percentage with one decimal.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -134,7 +147,10 @@ impl Cell {
     /// Text for people, a number as `figure` writes it.
     pub(super) fn told(&self, figure: &dyn Fn(f64) -> String) -> String {
         match self {
-            Cell::Text(text) | Cell::Marked(text, _) | Cell::Hinted(text, _) => text.clone(),
+            Cell::Text(text)
+            | Cell::Marked(text, _)
+            | Cell::Hinted(text, _)
+            | Cell::Told(_, text) => text.clone(),
             Cell::Number(number) => figure(*number),
             Cell::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
             Cell::Nothing => UNKNOWN.to_owned(),
@@ -299,6 +315,14 @@ mod tests {
         let expected =
             ["  name        GiB/s good", "  =a<b>\\u{1b}   1.2 yes", "  c               – no"];
         assert_eq!(lines, expected);
+    }
+
+    /// 10.7 KiB/s was 0.00001017 GiB/s, and 1.0e-5 on a page.
+    #[test]
+    fn a_bandwidth_has_the_unit_that_suits_it() {
+        let told = [11.234, 0.0, 0.1, 0.05, 0.000_010_17].map(bandwidth);
+        let expected = ["11.23 GiB/s", "0 GiB/s", "0.1000 GiB/s", "51.20 MiB/s", "10.66 KiB/s"];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(in crate::show) fn add_sheet<'a>(
                 Cell::Text(text) | Cell::Marked(text, _) | Cell::Hinted(text, _) => {
                     sheet.write_string(row, at, escape::xlsx(text))?
                 }
-                Cell::Number(number) => sheet.write(row, at, *number)?,
+                Cell::Number(number) | Cell::Told(number, _) => sheet.write(row, at, *number)?,
                 Cell::Flag(flag) => sheet.write(row, at, *flag)?,
                 Cell::Nothing => continue,
             };
@@ -40,7 +40,9 @@ pub(in crate::show) fn add_sheet<'a>(
 fn width(column: &Column) -> usize {
     let cells = column.cells.iter().map(|cell| match cell {
         Cell::Text(text) | Cell::Marked(text, _) | Cell::Hinted(text, _) => text.chars().count(),
-        Cell::Number(number) => number.to_string().chars().count().min(NUMBER_WIDTH_MAX),
+        Cell::Number(number) | Cell::Told(number, _) => {
+            number.to_string().chars().count().min(NUMBER_WIDTH_MAX)
+        }
         Cell::Flag(_) | Cell::Nothing => 0,
     });
     cells.chain([column.name.chars().count()]).max().unwrap_or(0).min(WIDTH_MAX)
