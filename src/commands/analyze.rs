@@ -103,7 +103,10 @@ fn grouped(matched: &[Pair], args: &TableArgs) -> Vec<Group> {
     if !args.by.is_empty() {
         return of(&args.by);
     }
-    let mut groups: Vec<Group> = GROUPINGS.iter().flat_map(|by| of(by)).collect();
+    let all = GROUPINGS.iter().map(|by| (by, of(by)));
+    // A single group has all pairs, of which there is a table already.
+    let told = all.filter(|(by, groups)| args.json || by.is_empty() || groups.len() > 1);
+    let mut groups: Vec<Group> = told.flat_map(|(_, groups)| groups).collect();
     if args.json {
         groups.extend(of(&CELLS));
     }
