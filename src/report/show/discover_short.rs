@@ -141,7 +141,8 @@ fn kv_size(page: &mut String, found: &Discovery) {
 
 /// The first commands to try: an answer in one to three minutes, and a run of its own.
 fn commands(page: &mut String, found: &Discovery) {
-    let (kv, place) = (&found.kv, &found.place);
+    let kv = &found.kv;
+    let Some(place) = found.place_to_try() else { return };
     let directory = escape::shell(&place.directory.display().to_string());
     let _infallible = writeln!(page, "{:<9}ringfall quick {}", "try", terminal(&directory));
     // Not to the last byte: file systems that are nearly full have no long extents left.
@@ -169,19 +170,56 @@ mod tests {
 
     use ringfall_core::facts::RingFeatures;
     use ringfall_core::units::{GIB, MIB};
-    use ringfall_host::survey::Survey;
+    use ringfall_host::DeviceFacts;
+    use ringfall_host::survey::{FileSystem, Survey};
 
     use super::*;
     use crate::suite::{Asked, Engine, IoUring, KvSize, Machine, Weight};
 
     fn found(free_gib: u64) -> Discovery {
-        let mut machine = Machine::of(&Survey::default(), Some(Path::new("/mnt/kv")));
+        found_at("/mnt/kv", Survey::default(), free_gib)
+    }
+
+    fn found_at(directory: &str, survey: Survey, free_gib: u64) -> Discovery {
+        let mut machine = Machine::of(&survey, Some(Path::new(directory)));
         machine.place.free_bytes = Some(free_gib * GIB);
         let engine = Engine { shards: 2, queue_depth: 64, io_bytes: MIB, buffer_bytes: 128 * MIB };
         let tried = (IoUring::works(RingFeatures::default(), true, 128 * MIB), Some(true));
         let model = "llama3.1-8b".to_owned();
         let kv = KvSize { model, token_bytes: 128 << 10, turn_bytes: 700 * MIB };
-        Discovery::of(Survey::default(), &Asked::default(), &machine, engine, tried, kv)
+        Discovery::of(survey, &Asked::default(), &machine, engine, tried, kv)
+    }
+
+    /// "nothing was found that keeps a run from measuring the drive", and "try quick /dev/shm".
+    #[test]
+    fn a_place_in_memory_is_called_that_and_another_one_is_to_be_tried() {
+        let of = |mount_point: &str, kind: &str| FileSystem {
+            mount_point: mount_point.to_owned(),
+            kind: kind.to_owned(),
+            ..FileSystem::default()
+        };
+        let drive = FileSystem {
+            disk: Some("sda".to_owned()),
+            free_bytes: Some(50 * GIB),
+            is_writable: true,
+            ..of("/data", "xfs")
+        };
+        let disks = vec![Disk {
+            facts: DeviceFacts { name: "sda".to_owned(), ..DeviceFacts::default() },
+            ..Disk::default()
+        }];
+        let memory = of("/dev/shm", "tmpfs");
+        let file_systems = vec![memory.clone(), drive];
+        let survey = Survey { disks, file_systems, ..Survey::default() };
+        let page = discovery_page(&found_at("/dev/shm/kv", survey, 20));
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = "/dev/shm/kv is in memory (tmpfs), so that no run measures a drive there; name \
+                    another place, such as /data/ringfall-kv";
+        assert!(words.contains(told), "{page}");
+        assert!(page.contains("try      ringfall quick /data/ringfall-kv\n"), "{page}");
+        let alone = Survey { file_systems: vec![memory], ..Survey::default() };
+        let page = discovery_page(&found_at("/dev/shm", alone, 20));
+        assert!(!page.contains("ringfall quick"), "{page}");
     }
 
     #[test]

@@ -163,6 +163,14 @@ impl Place {
         survey.file_systems.iter().rfind(is_its).map_or(Vec::new(), |own| survey.drives_of(own))
     }
 
+    /// Its file system, where that is in memory.
+    #[must_use]
+    pub fn memory<'a>(&self, survey: &'a Survey) -> Option<&'a FileSystem> {
+        let mount_point = self.mount_point.as_ref()?;
+        let mut all = survey.file_systems.iter();
+        all.rfind(|system| system.mount_point == *mount_point).filter(|own| own.is_in_memory())
+    }
+
     fn at(survey: &Survey, directory: PathBuf, reason: String, is_given: bool) -> Place {
         let absolute = std::path::absolute(&directory).unwrap_or_else(|_| directory.clone());
         let system = survey.file_system_of(&absolute);

@@ -165,6 +165,23 @@ impl Discovery {
     }
 }
 
+impl Discovery {
+    /// Place whose drive a first command can measure: another one where this is in memory; none
+    /// where no drive is known.
+    #[must_use]
+    pub fn place_to_try(&self) -> Option<Place> {
+        match self.place.memory(&self.machine) {
+            None => Some(self.place.clone()),
+            Some(_) => on_a_drive(&self.machine),
+        }
+    }
+}
+
+/// Place on a drive of this machine; none where none is known.
+fn on_a_drive(survey: &Survey) -> Option<Place> {
+    Some(Place::of(survey, None)).filter(|place| place.mount_point.is_some())
+}
+
 /// All advice for runs at this place, the most important first. `direct` is its directory where
 /// files do not take O_DIRECT.
 fn advise(
@@ -183,6 +200,17 @@ fn advise(
         let what = format!(
             "files in {directory} do not take O_DIRECT: no run can measure the drive there; name \
              another directory"
+        );
+        add(Weight::Needed, what, None);
+    }
+    if let Some(memory) = place.memory(survey) {
+        let other = on_a_drive(survey).map_or("a directory on a drive".to_owned(), |other| {
+            format!("another place, such as {}", other.directory.display())
+        });
+        let what = format!(
+            "{} is in memory ({}), so that no run measures a drive there; name {other}",
+            place.directory.display(),
+            memory.kind
         );
         add(Weight::Needed, what, None);
     }
