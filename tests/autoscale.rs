@@ -37,7 +37,7 @@ fn the_published_qos_search_finds_users_for_the_described_drive() {
     let part = found["qos_broke"]["part"].as_str().unwrap();
     assert!(part.starts_with("storage"), "{part}");
     assert!(found["qos_none_because"].is_null());
-    for line in ["users wait for their answers", "within the target saturation", "broke first"] {
+    for line in ["closed loop", "within the target saturation", "broke first"] {
         assert!(text(&ended).contains(line), "{line}: {}", text(&ended));
     }
     let summary = &scratch.json()["summary"];

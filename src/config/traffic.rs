@@ -56,15 +56,6 @@ impl Check<'_> {
                     "closed cannot be combined with a trace, which has its own arrival times";
                 self.wrong("arrival", what);
             }
-            Traffic::Drawn | Traffic::ShareGpt { .. }
-                if plan.arrival == Arrival::Closed && arrival != Arrival::Closed =>
-            {
-                let arrival = self.name_of("arrival");
-                self.told.push(format!(
-                    "the autoscaler's users wait for their answers ({arrival} closed): give \
-                     {arrival} open for users that do not, as in the reference"
-                ));
-            }
             _ => {}
         }
     }
