@@ -337,9 +337,13 @@ fn explain(error: clap::Error, program: &clap::Command, args: &[OsString]) -> St
         ErrorKind::UnknownArgument => {
             let typed = text(ContextKind::InvalidArg).unwrap_or_default();
             if !typed.starts_with('-') {
+                let beside = match args.get(1).is_some_and(|command| command == "quick") {
+                    true => "; --beside FILE sets the answer for another drive beside this one",
+                    false => "",
+                };
                 return Stop::Wrong(format!(
                     "{typed:?} is neither a flag nor the value of one: flags begin with --, and \
-                     `--help` lists those of this command"
+                     `--help` lists those of this command{beside}"
                 ));
             }
             if let Some(what) = unknown::complaint(&typed, program, args) {

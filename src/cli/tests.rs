@@ -72,7 +72,9 @@ fn a_published_invocation_reads_unchanged() {
 #[test]
 fn a_word_that_is_no_flag_is_not_taken_for_the_beginning_of_one() {
     let text = wrong("ringfall sweep g");
-    assert!(text.starts_with("\"g\" is neither a flag"), "{text}");
+    assert!(text.starts_with("\"g\" is neither a flag") && !text.contains("beside"), "{text}");
+    let text = wrong("ringfall quick /mnt/a /mnt/b");
+    assert!(text.starts_with("\"/mnt/b\" is neither") && text.contains("--beside FILE"), "{text}");
     // Nor is it a directory to make, or the value of a switch.
     for (line, word) in [("num-users", "num-users"), ("--pin false", "false")] {
         let text = wrong(&format!("ringfall run {line}"));

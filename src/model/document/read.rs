@@ -115,6 +115,9 @@ impl ResultFile {
             },
             Some(_) => return foreign("its `ringfall` key is not an object"),
         }
+        if object.contains_key("ringfall_roofline") {
+            return foreign("these are a drive's limits, which `--roofline` takes");
+        }
         if !object.get("summary").is_some_and(Value::is_object) {
             return foreign("this is JSON, but not a benchmark result: it has no `summary`");
         }
@@ -271,6 +274,7 @@ mod tests {
         for (document, word) in [
             (json!([1]), "not an object"),
             (json!({ "a": 1 }), "no `summary`"),
+            (json!({ "ringfall_roofline": 1 }), "a drive's limits"),
             (json!({ "summary": 3 }), "no `summary`"),
             (json!({ "summary": {}, "ringfall": 3 }), "not an object"),
             (json!({ "summary": {}, "ringfall": {} }), "schema_version"),
