@@ -128,7 +128,7 @@ fn directories_of_results_are_matched_and_their_trials_averaged() {
     assert!(rows.len() >= 4);
     // Four times the same table, as each grouping had one group.
     let page = text(&analyze(&fast, &slow, &[]));
-    assert_eq!(page.matches("  decode bytes read").count(), 1, "{page}");
+    assert_eq!(page.matches("\n  decode bytes read").count(), 1, "{page}");
 }
 
 /// Results of the reference as other documents name them, with what iostat counted beside them.

@@ -75,7 +75,7 @@ fn the_published_qos_search_finds_users_for_the_described_drive() {
     {
         assert!(why.contains(part), "{part}: {why}");
     }
-    assert!(text(&ended).contains("the autoscaler's answer is 0 users"), "{}", text(&ended));
+    assert!(text(&ended).contains("0 users served in time"), "{}", text(&ended));
 }
 
 /// Urgent classes kept the others waiting for ever: "24 users served in time, confirmed" was said

@@ -420,7 +420,7 @@ mod tests {
     /// "With the results of what was measured", which would be in /dev/null.
     #[test]
     fn a_run_of_another_command_s_answer_keeps_no_results() {
-        let words = ["kv", "--model=tiny-1b", "--output=/dev/null"].map(str::to_owned);
+        let words = ["./kv", "--model=tiny-1b", "--output=/dev/null"].map(str::to_owned);
         let work = work_of_part(&plan_of(&run_args(words).unwrap()).unwrap());
         assert_eq!((work.output, work.keeps.contains("with the results")), (None, false));
     }

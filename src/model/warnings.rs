@@ -546,11 +546,11 @@ fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
         return;
     }
     let text = format!(
-        "only {:.1} % of {} found their entry, and a miss costs no time here: the fewer entries the \
-         cache holds, the higher tokens/s and requests/s and the lower the latencies, so compare \
-         them only with results of the same hit rate (`ringfall.cache.look_hit_rate`). Looks are \
-         for earlier turns, shared prefixes and populated entries; --prefill-tokens-per-s models \
-         recomputation",
+        "only {:.1} % of {} found their entry, and a miss costs no time here: the fewer entries \
+         the cache holds, the higher tokens/s and requests/s and the lower the latencies, so \
+         compare them only with results of the same hit rate (`ringfall.cache.look_hit_rate`). \
+         Looks are for earlier turns, shared prefixes and populated entries; \
+         --prefill-tokens-per-s models recomputation",
         hit_rate * 100.0,
         counted(looks.found + looks.missed, "look"),
     );

@@ -18,9 +18,10 @@ const WHAT_IF_VERSION: u32 = 1;
 /// Mark of tokens/s that misses flatter.
 pub const FLATTERED: char = '†';
 /// Explanation of that mark.
-pub const FLATTERED_NOTE: &str = "tokens/s with † are of runs that found a smaller share of earlier turns (reuse) than another \
-     here: a miss costs no time, so that they look faster than they are (--prefill-tokens-per-s \
-     models recomputation)";
+pub const FLATTERED_NOTE: &str = "tokens/s with † are of runs that found a smaller share of \
+                                  earlier turns (reuse) than another here: a miss costs no time, \
+                                  so that they look faster than they are \
+                                  (--prefill-tokens-per-s models recomputation)";
 
 /// Outcome of simulated runs with several drives, models or numbers of users.
 #[derive(Clone, Debug, PartialEq, Serialize)]

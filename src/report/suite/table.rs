@@ -79,7 +79,7 @@ pub struct Row {
     pub workload: &'static str,
     /// Description of the run, in a few words.
     pub title: String,
-    /// Whether the run met the criteria of its profile, by MLPerf's name for it.
+    /// Verdict by MLPerf's criteria: whether the run met those of its profile.
     pub verdict: Verdict,
     /// Finding on what limited the run; null without a result.
     pub limit: Option<RunLimit>,
