@@ -1,4 +1,4 @@
-//! What calls tell besides what they do: flags, sizes, and the files behind links.
+//! Flags and sizes that calls tell, and files behind links.
 
 use super::*;
 
