@@ -217,8 +217,8 @@ fn a_search_of_users_who_do_not_wait_sees_the_peak_before_it_judges_by_it() {
                 --history-reads last --io-size 4MiB --arrival open --generation-mode realistic \
                 --enable-autoscaling --autoscaler-mode qos --duration 3000";
     // Runs of 2,000 s keep the drive busy for 71 % of the time with 9 users, for all of it with 10.
-    // Beside requests that 16 users have left, 8 seemed too many: they do not work them off, as what
-    // waits pushes out of the CPU tier what is read next.
+    // Beside requests that 16 users have left, 8 seemed too many: they do not work them off, as
+    // what waits pushes out of the CPU tier what is read next.
     let (ended, found) = simulate(&scratch, SLOW, line);
     assert_eq!(found["qos_users"], 9, "{}", text(&ended));
     assert_eq!((&found["conclusive"], &found["qos_confirmed"]), (&true.into(), &true.into()));

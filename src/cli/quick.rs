@@ -27,8 +27,8 @@ pub struct QuickArgs {
     /// the misses that it allows (71.5 % for 70 %), as two windows of one load differ by as much
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
-    /// Time to take, 15 to 600 seconds (15s to 10m): two fifths each for the drive's limits and
-    /// for a run on the drive, which may take as long again where that brings enough loads; where
+    /// Time to take, 15 to 600 seconds (15s to 10m): about two fifths each for the drive's limits
+    /// and for a run on the drive, which may take as long again where that brings enough loads; where
     /// that shows another speed, up to two more runs are made, which end within three times this
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = time)]
     pub time: u64,

@@ -196,10 +196,12 @@ settings! {
         autoscaler_mode: AutoscalerMode = "qos", "MODE";
         /// Largest saturation that modes qos and slo allow when they search for the number of users
         ///
-        /// In mode qos this is the saturation of the storage tier, the larger of two figures. One
-        /// is the P95 of the device's time for an entry divided by its target (at most 1), times
-        /// the tier's throughput divided by the highest reached. The other is the number of entries
-        /// that wait for the device, or of requests that wait to be served, divided by its target.
+        /// In mode qos this is the saturation of the storage tier, the largest of three figures.
+        /// One is the P95 of the device's time for an entry divided by its target (at most 1),
+        /// times the tier's throughput divided by the highest reached. Another is the number of
+        /// entries that wait for the device, or of requests that wait to be served, divided by its
+        /// target. The third, where users do not wait for answers, is the number of requests that
+        /// arrive divided by those that end, once it is shown that more arrive.
         /// In mode slo it is the share of its latency target that the P95 of a QoS class may take.
         /// The targets are set in the configuration file: workload.saturation_targets and
         /// workload.qos_targets_ms.
