@@ -187,9 +187,7 @@ fn every_published_command_line_is_accepted() {
             Ok(plan) => {
                 if arguments.contains("--config") {
                     assert_eq!(plan.workload.decode_batch_tokens, 16, "{source}");
-                    // The autoscaler's users wait, unless they are told not to.
-                    let told = 1 + usize::from(arguments.contains("--enable-autoscaling"));
-                    assert_eq!(plan.told.len(), told, "{source}: {:?}", plan.told);
+                    assert_eq!(plan.told.len(), 1, "{source}: {:?}", plan.told);
                     with_config += 1;
                 }
                 "accepted".to_owned()

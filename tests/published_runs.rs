@@ -154,7 +154,7 @@ fn assert_plausible(published: &Published, json: &Value, printed: &str) {
     let is_left_out = warnings.iter().any(|warning| warning["code"] == "gpu_left_out");
     let asked_for_gpu = published.number(&["--gpu-mem-gb", "--gpu-memory-gb"]) > 0.0;
     assert_eq!(is_left_out, asked_for_gpu, "{source}: {warnings:?}");
-    let told = printed.contains("GPU tier of 16.0 GiB was left out");
+    let told = printed.contains("16.0 GiB left out");
     assert_eq!(told, asked_for_gpu, "{source}: {printed}");
 }
 
