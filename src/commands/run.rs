@@ -144,9 +144,10 @@ fn prepare(plan: &Plan) -> Result<Sources> {
         check_output_writable("--output", &trials::trial_path(&plan.output, trial))?;
     }
     super::tell(&ringfall_config::advice(&settings::with_free_space(plan)));
-    super::tell(system_disk::warning(plan).as_slice());
     // Before the handler is there, Ctrl-C ends the reading with the process.
-    Sources::open(plan, &Reading::new(|| false, !plan.quiet))
+    let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
+    super::tell(system_disk::warning(plan).as_slice());
+    Ok(sources)
 }
 
 /// Whether it came to its end.
