@@ -1,13 +1,12 @@
 //! The table of a comparison, for the terminal, pages and workbooks.
 
+use ringfall_host::human_time;
 use ringfall_model::document::{FileProblem, ResultFile};
 use ringfall_model::metrics::Metric;
 use ringfall_model::stats::Interval;
 
 use super::Named;
-use ringfall_host::human_time;
-
-use super::table::{Cell, Mark, Table, bandwidth, figure, times};
+use super::table::{Cell, Mark, Medium, Table, bandwidth, figure, times};
 use crate::analysis::compare::{Basis, Comparison, Row, Verdict, compare};
 
 /// Comparison of two results that are shown together.
@@ -24,7 +23,13 @@ pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
     let rows = comparison.rows.iter();
     let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));
     Table::of(rows.filter(|(metric, _)| all_metrics || metric.headline))
+        .only(Medium::Sheet)
         .text("", |(metric, _)| metric.title)
+        .only(Medium::Page)
+        .text("", |(metric, _)| read_as(metric).0)
+        .only(Medium::Terminal)
+        .text("", |(metric, _)| read_as(metric).0)
+        .everywhere()
         .number("baseline", figure, |(metric, row)| {
             value(metric, row.baseline, row.baseline_is_bound)
         })
@@ -42,13 +47,18 @@ pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
         .done()
 }
 
-/// Value of a metric, which people read in a unit that suits it.
+/// Name of a metric for people, and the text of its values, which have a unit of their own where
+/// several suit them.
+fn read_as(metric: &Metric) -> (&'static str, fn(f64) -> String) {
+    match metric.title.rsplit_once(", ") {
+        Some((name, "ms")) => (name, human_time),
+        Some((name, "GiB/s")) => (name, bandwidth),
+        _ => (metric.title, figure),
+    }
+}
+
 fn value(metric: &Metric, value: f64, is_bound: bool) -> Cell {
-    let told = match metric.title.rsplit_once(", ") {
-        Some((_, "ms")) => human_time,
-        Some((_, "GiB/s")) => bandwidth,
-        _ => figure,
-    };
+    let (_, told) = read_as(metric);
     match is_bound {
         true => Cell::number_or_bound(value, true, told),
         false => Cell::Told(value, told(value)),

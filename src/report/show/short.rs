@@ -113,7 +113,7 @@ impl Summary<'_> {
             users => format!(" × {users} users = {:.1} GiB", gib(all_bytes)),
         };
         let sentence = format!(
-            "{:.2} GiB a mean turn{all}; the tiers hold {:.1} GiB",
+            "{:.2} GiB a turn{all}; the tiers hold {:.1} GiB",
             gib(turn_bytes),
             gib(held_bytes),
         );

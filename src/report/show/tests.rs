@@ -188,7 +188,7 @@ fn the_summary_fits_a_screen_of_80_columns() {
         "storage throughput 3000 tokens/s",
         "reuse        earlier turns 4 of 4 found, shared prompts 4 of 4 found, own\n",
         "               entries read 12 times\n",
-        "GiB a mean turn × 4 users = 2.8 GiB; the tiers hold 4.0 GiB",
+        "GiB a turn × 4 users = 2.8 GiB; the tiers hold 4.0 GiB",
         "PASS by the reference's criteria, passed 3 of 3",
         "met:     Cache Hit Rate > 30%: 83.3 % of 24 samples",
         "too few to judge: Storage Tier Write Device P95 < 500ms: 1281.00\n",
@@ -223,7 +223,7 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
         "request, all ≥ 6",
         "3 completed 20 unfinished",
         "reuse earlier turns 4 of 4 found, shared prompts 4 of 4 found",
-        "GiB a mean turn × 4 users = 2.8 GiB; the tiers hold 4.0 GiB",
+        "GiB a turn × 4 users = 2.8 GiB; the tiers hold 4.0 GiB",
         "kernel nvme0n1 counted 3.00 GiB, ringfall 3.00 GiB (+0.00 %)",
         "cold reads 100.0 % of bytes read reached the device",
         "verified 0 blocks, 0 bad",
@@ -252,7 +252,7 @@ fn the_space_of_a_single_user_is_told_once() {
     let mut result = judged();
     result.plan.users = 1;
     let words = flat(&short(&result));
-    assert!(words.contains("GiB a mean turn; the tiers hold 4.0 GiB"), "{words}");
+    assert!(words.contains("GiB a turn; the tiers hold 4.0 GiB"), "{words}");
     assert!(!words.contains("1 user"), "{words}");
 }
 
