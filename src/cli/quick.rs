@@ -28,8 +28,9 @@ pub struct QuickArgs {
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
     /// Time to take, 15 to 600 seconds (15s to 10m): about two fifths each for the drive's limits
-    /// and for a run on the drive, which may take as long again where that brings enough loads; where
-    /// that shows another speed, up to two more runs are made, which end within three times this
+    /// and for a run on the drive, which may take as long again where that brings enough loads;
+    /// where that shows another speed, up to two more runs are made, which end within three times
+    /// this
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = time)]
     pub time: u64,
     /// Random seed for the users and for content; `random` draws one and prints it

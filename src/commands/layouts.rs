@@ -172,8 +172,8 @@ fn check_room(args: &LayoutsCompareArgs) -> Result<()> {
     }
 }
 
-/// What is too little where so much is free; none where it is enough for the layouts and for the
-/// search for the drive's limits.
+/// Sentence on the space that is too little where so much is free; none where it is enough for the
+/// layouts and for the search for the drive's limits.
 fn lacking(args: &LayoutsCompareArgs, free_bytes: u64) -> Option<String> {
     let bytes = |gib: f64| (gib * GIB as f64) as u64;
     let needed_bytes = bytes(args.space.0.max(LIMITS_GIB.0)).saturating_add(METADATA_SLACK_BYTES);

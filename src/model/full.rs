@@ -33,7 +33,7 @@ pub(crate) struct DeviceCounts<'a> {
     pub device: &'a str,
     /// Bytes that were moved.
     pub bytes: [u64; 2],
-    /// Number of I/Os.
+    /// Number of I/Os that were made.
     pub ios: [u64; 2],
 }
 

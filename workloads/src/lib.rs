@@ -39,4 +39,4 @@ pub use error::Error;
 pub use estimate::PopulationEstimate;
 pub use source::Source;
 pub use stats::WorkloadStats;
-pub use workload::{PopulationItem, Shared, Workload};
+pub use workload::{PopulationItem, SharedParts, Workload};

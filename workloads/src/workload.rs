@@ -44,7 +44,7 @@ pub struct PopulationItem {
 
 /// Parts of the workload that all shards of a run share.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct SharedParts {
     library: Library,
     prefill: PrefillQueue,
 }
@@ -85,7 +85,7 @@ pub struct Workload {
     prompt_tokens: Vec<u32>,
     stats: WorkloadStats,
     /// Documents that can be retrieved, when they are ingested beside the load.
-    shared: Arc<Shared>,
+    shared: Arc<SharedParts>,
     /// Ingestion of these documents: one for all shards, on the first.
     ingest: Option<Ingest>,
     stopped: bool,
@@ -151,7 +151,7 @@ impl Workload {
     /// With what all shards of the run share: without it, documents ingested beside the load are
     /// found by the first shard alone, and each shard computes on GPUs of its own.
     #[must_use]
-    pub fn sharing(self, shared: &Arc<Shared>) -> Workload {
+    pub fn sharing(self, shared: &Arc<SharedParts>) -> Workload {
         Workload { shared: Arc::clone(shared), ..self }
     }
 

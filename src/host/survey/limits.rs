@@ -45,7 +45,7 @@ pub struct Throttle {
 /// Bytes and I/Os that a device moves in a second, those that it reads before those that it writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceRates {
-    /// Bytes per second.
+    /// Bytes per second, in that order.
     pub bytes: [f64; 2],
     /// I/Os per second; none where they are not known.
     pub ios: Option<[f64; 2]>,

@@ -42,7 +42,7 @@ mod tests {
     fn a_p95_that_unfinished_requests_decide_is_a_bound() {
         let decided = QuantileMs { estimate_ms: Some(7.0), at_least_ms: 60.0, at_most_ms: None };
         let ranks = vec![RankRow { request_p95: Some(decided), ..RankRow::default() }];
-        let page = ranks_table(&MergedReport { ranks, ..MergedReport::default() }).page();
+        let page = ranks_table(&MergedReport { ranks, ..MergedReport::default() }).html();
         assert!(page.contains("≥ 60"), "{page}");
     }
 }

@@ -37,7 +37,7 @@ use ringfall_host::ShardBytes;
 use ringfall_model::facts::{RunFigures, bytes_by_drive};
 use ringfall_workloads::autoscale;
 use ringfall_workloads::source::SourceRequest;
-use ringfall_workloads::{Shared, Source, Workload, WorkloadConfig};
+use ringfall_workloads::{SharedParts, Source, Workload, WorkloadConfig};
 
 use crate::driver::{RequestCounts, RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
 use crate::layouts::TierLayout;
@@ -144,7 +144,7 @@ impl Assignment {
         &self,
         settings: &RunSettings,
         shard: ShardId,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedParts>,
     ) -> Result<Workload, SetupError> {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let (shard, shards) = (u32::from(shard.0), u32::from(settings.shards));
@@ -351,7 +351,7 @@ fn shard_plans(
     }
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
     let specs = engine.specs(&store.files()).map_err(refused)?;
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedParts::default());
     let plan = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
         Ok(ShardPlan {
             workload: assignment.workload(settings, spec.id, &shared)?,

@@ -14,7 +14,7 @@ use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_workloads::Shared;
+use ringfall_workloads::SharedParts;
 
 use super::super::{Assignment, RunSettings, engine_of, refused};
 use crate::driver::Driver;
@@ -96,7 +96,7 @@ impl World {
                 runtime.spawn_of_shard(task);
             })
         };
-        let (mut drivers, shared) = (Vec::new(), Arc::new(Shared::default()));
+        let (mut drivers, shared) = (Vec::new(), Arc::new(SharedParts::default()));
         for shard in engine.shards() {
             let workload = assignment.workload(settings, shard.id(), &shared)?;
             drivers.push(Driver::new(
