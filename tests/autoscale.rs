@@ -160,9 +160,9 @@ fn an_answer_of_zero_names_the_part_its_value_and_what_would_do() {
     assert_eq!(users(&found), 0.0, "{found}");
     let why = found["qos_none_because"].as_str().unwrap();
     let parts = [
-        "with 1 user storage moved ",
-        " % of its highest throughput, while the device needed",
-        "to read an entry, beyond the target of 0.10 ms",
+        "with 1 user the device needed ",
+        "to read an entry against a target of 0.10 ms, at ",
+        " % of the highest storage throughput",
         "--target-saturation 0.",
         "workload.saturation_targets.read_p95_ms: ",
         "--cpu-mem-gb",

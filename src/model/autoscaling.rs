@@ -162,6 +162,11 @@ pub struct CurvePoint from step: StepResult {
     pub requests_waiting: Fact<f64> = step.storage.requests_waiting,
     /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
+    /// Storage throughput of this step, or of one with fewer users where that was higher, divided
+    /// by the highest of all steps, as `saturation` takes it; null in mode slo, and in results of
+    /// versions that did not keep it.
+    #[serde(default)]
+    pub used_share: Option<f64>,
     /// Where the time of the requests went.
     pub time: figure::Part<TimeReport> = TimeReport::of(&step.time),
 }
@@ -427,9 +432,15 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         }
         (_, _, Some(users)) => {
             let doubt = doubt(report.qos_confirmed.known());
-            let what = match conclusion.mode {
-                Mode::Slo => "served in time",
-                _ => "within the target saturation of the storage tier",
+            let what = match (conclusion.mode, conclusion.step_with(users)) {
+                (Mode::Slo, _) => "served in time".to_owned(),
+                (_, Some(step)) if saturation::misses_latency(result, step) => format!(
+                    "within the target saturation of the storage tier, by its throughput alone: \
+                     {:.1} % of the highest, where {:.0} % are allowed",
+                    step.used_share.unwrap_or(0.0) * 100.0,
+                    result.plan.target_saturation * 100.0
+                ),
+                _ => "within the target saturation of the storage tier".to_owned(),
             };
             let users = counted(users.into(), "user");
             // Others may ask for more or less.
@@ -571,6 +582,7 @@ mod tests {
                 read_device_p95_ns: Some(900_000_000),
                 ..StorageLoad::default()
             },
+            used_share: Some(1.0),
             ..StepResult::default()
         };
         let broke = || QosBreak {
@@ -609,7 +621,7 @@ mod tests {
         let backlog = told(&result, "backlog").unwrap();
         assert!(backlog.starts_with("up to 312 requests of earlier steps"), "{backlog}");
         let broke = told(&result, "broke first").unwrap();
-        let begin = "with 1 user beside a backlog of 312 requests of earlier steps storage";
+        let begin = "with 1 user beside a backlog of 312 requests of earlier steps the device";
         assert!(broke.starts_with(begin), "{broke}");
         // No target for it follows from what is not its own latency.
         let target = "workload.saturation_targets.read_p95_ms";

@@ -19,6 +19,8 @@ pub(crate) struct Bound<'a> {
     /// Smallest number of users that was too many.
     pub broke: &'a QosBreak,
     step: Option<&'a StepResult>,
+    /// The step that the answer rests on; none of an answer of 0.
+    within: Option<&'a StepResult>,
     /// Whether its requests' latencies are those of a backlog, of earlier steps or its own.
     has_backlog: bool,
     targets: SaturationTargets,
@@ -57,12 +59,12 @@ impl<'a> Bound<'a> {
         let conclusion: &Conclusion = result.autoscale.as_ref()?;
         let Answer::Qos(answer) = &conclusion.answer else { return None };
         let broke = answer.broke.as_ref()?;
-        let mut steps = conclusion.entries.iter().rev().map(|entry| &entry.result);
-        let step = steps.find(|step| step.users == broke.users);
+        let step = conclusion.step_with(broke.users);
         let workload = &result.plan.workload;
         Some(Bound {
             broke,
             step,
+            within: conclusion.step_with(answer.users),
             has_backlog: step
                 .is_some_and(|step| step.backlog_before > 0 || outlasts_window(result, step)),
             targets: workload.saturation_targets,
@@ -72,10 +74,17 @@ impl<'a> Bound<'a> {
     }
 
     /// The share of the highest storage throughput at which the latency counted.
-    fn share_used(&self, latency_ms: f64, target_ms: f64) -> f64 {
-        let latency = (latency_ms / target_ms).min(1.0);
-        let saturation = self.broke.saturation.unwrap_or(0.0);
-        if latency > 0.0 { (saturation / latency).min(1.0) } else { 0.0 }
+    fn share_used(&self) -> f64 {
+        self.step.and_then(|step| step.used_share).unwrap_or(0.0)
+    }
+
+    /// The answer's step and its share of the highest throughput, where that share is what broke:
+    /// the latency counted for no more than it did with the answer.
+    fn less_used(&self) -> Option<(&StepResult, f64)> {
+        let within = self.within?;
+        let counted = |step: &StepResult| latency_of_target(step, &self.targets).min(1.0);
+        let is_slower = counted(self.step?) > counted(within);
+        Some((within, within.used_share?)).filter(|_| !is_slower)
     }
 
     /// The part's P95, ms, and its target, if it is a latency.
@@ -128,24 +137,9 @@ impl<'a> Bound<'a> {
                 self.broke.largest_share * 100.0,
                 self.broke.largest_part,
             ),
-            (Part::StorageRead | Part::StorageWrite, Some((p95, target))) if p95 >= target => {
-                format!(
-                    "storage moved {:.0} % of its highest throughput, while the device needed {} \
-                     ms (P95) to {} an entry, beyond the target of {} ms",
-                    self.share_used(p95, target) * 100.0,
-                    number(p95),
-                    if part == Part::StorageRead { "read" } else { "write" },
-                    number(target),
-                )
+            (Part::StorageRead | Part::StorageWrite, Some((p95, target))) => {
+                self.of_entries(part, p95, target)
             }
-            (Part::StorageRead | Part::StorageWrite, Some((p95, target))) => format!(
-                "the device needed {} ms (P95) to {} an entry against a target of {} ms, at {:.0} \
-                 % of the highest storage throughput",
-                number(p95),
-                if part == Part::StorageRead { "read" } else { "write" },
-                number(target),
-                self.share_used(p95, target) * 100.0,
-            ),
             (Part::StorageQueue, _) => format!(
                 "{} entries waited for the device on average against a target of {queue}",
                 waiting(|step| step.storage.entries_waiting),
@@ -165,6 +159,25 @@ impl<'a> Bound<'a> {
             format!(" (saturation {found}, target {target})")
         });
         format!("with {users} {told}{saturation}")
+    }
+
+    /// Clause that says by which figure an entry's latency and the throughput were too much.
+    fn of_entries(&self, part: Part, p95_ms: f64, target_ms: f64) -> String {
+        let used = self.share_used() * 100.0;
+        match self.less_used() {
+            Some((within, less)) => format!(
+                "storage moved {used:.1} % of its highest throughput, and {:.1} % with {}",
+                less * 100.0,
+                counted(within.users.into(), "user"),
+            ),
+            None => format!(
+                "the device needed {} ms (P95) to {} an entry against a target of {} ms, at \
+                 {used:.0} % of the highest storage throughput",
+                number(p95_ms),
+                if part == Part::StorageRead { "read" } else { "write" },
+                number(target_ms),
+            ),
+        }
     }
 
     /// Clause that lists ways to fit more users within the target; for an answer of 0.
@@ -193,10 +206,10 @@ impl<'a> Bound<'a> {
                 }
                 ways.extend(self.instead_of_slo().map(str::to_owned));
             }
-            (Part::StorageRead | Part::StorageWrite, Some((p95, of))) => {
+            (Part::StorageRead | Part::StorageWrite, Some((p95, _))) => {
                 let key = if part == Part::StorageRead { "read_p95_ms" } else { "write_p95_ms" };
                 if self.backlog_before() == 0
-                    && let Some(ms) = needed(p95 * self.share_used(p95, of), target, TARGET_MS_MAX)
+                    && let Some(ms) = needed(p95 * self.share_used(), target, TARGET_MS_MAX)
                 {
                     ways.push(format!("workload.saturation_targets.{key}: {ms}"));
                 }
@@ -238,6 +251,20 @@ impl<'a> Bound<'a> {
     }
 }
 
+/// The larger P95 of the device's time for an entry in a step over its target, of reads or writes.
+fn latency_of_target(step: &StepResult, targets: &SaturationTargets) -> f64 {
+    let over = |p95_ns: Option<u64>, target_ms: f64| {
+        p95_ns.map_or(0.0, |p95_ns| p95_ns as f64 / 1e6 / target_ms)
+    };
+    let read = over(step.storage.read_device_p95_ns, targets.read_p95_ms);
+    read.max(over(step.storage.write_device_p95_ns, targets.write_p95_ms))
+}
+
+/// Whether the device took longer than its targets for entries in a step.
+pub(crate) fn misses_latency(result: &RunResult, step: &StepResult) -> bool {
+    latency_of_target(step, &result.plan.workload.saturation_targets) > 1.0
+}
+
 /// The target that a value needs to be within a saturation; none where none that may be set would
 /// do.
 fn needed(value: f64, saturation: f64, most: u64) -> Option<u64> {
@@ -255,7 +282,120 @@ pub(crate) fn why_none(result: &RunResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_core::units::GIB;
+    use ringfall_workloads::autoscale::{
+        Autoscaler, Decision, Latencies, Mode, Sample, Settings, TimeShares,
+    };
+
     use super::*;
+    use crate::autoscaling::{lines, report};
+    use crate::testing::nothing;
+
+    /// Latencies that are all the same.
+    #[derive(Clone, Debug, Default)]
+    struct Alike {
+        count: u64,
+        ns: u64,
+    }
+
+    impl Latencies for Alike {
+        fn add(&mut self, other: &Self) {
+            *self = Alike { count: self.count + other.count, ns: self.ns.max(other.ns) };
+        }
+
+        fn count(&self) -> u64 {
+            self.count
+        }
+
+        fn quantile_ns(&self, _: f64) -> Option<u64> {
+            (self.count > 0).then_some(self.ns)
+        }
+
+        fn count_at_most(&self, limit_ns: u64) -> u64 {
+            if self.ns <= limit_ns { self.count } else { 0 }
+        }
+    }
+
+    /// Result of a search in mode qos on a drive that moves so many bytes/s and needs so many ns
+    /// for an entry (P95), by users.
+    fn searched(rate: impl Fn(u32) -> u64, p95_ns: impl Fn(u32) -> u64) -> RunResult {
+        let mut result = nothing();
+        let targets = result.plan.workload.saturation_targets;
+        let mut search: Autoscaler<Alike> = Autoscaler::new(Settings {
+            mode: Mode::Qos,
+            users_wait: true,
+            has_memory_tier: false,
+            initial_users: 2,
+            users_min: 1,
+            users_max: 1_000,
+            scale_up_factor: 2.0,
+            scale_down_factor: 0.5,
+            target_saturation: result.plan.target_saturation,
+            targets_ns: [u64::MAX; 3],
+            storage: targets.storage(),
+        });
+        let mut decision = Decision::Hold;
+        while decision != Decision::Stop {
+            let users = search.users();
+            let moved = rate(users);
+            let of = |ns| Alike { count: 50, ns };
+            decision = search.observe(&Sample {
+                length_ns: 1_000_000_000,
+                storage_bytes: moved,
+                judged_bytes: moved,
+                classes: [of(1), of(1), Alike { count: u64::from(users), ns: 1 }],
+                read: of(p95_ns(users)),
+                read_device: of(p95_ns(users)),
+                time: TimeShares { storage_ns: 1, total_ns: 1, ..TimeShares::default() },
+                ..Sample::default()
+            });
+        }
+        result.autoscale = Some(search.conclude());
+        result
+    }
+
+    /// "Broke first: with 6 users ... 860 ms" was said beside an answer of 5 users whose row had
+    /// 936 ms, against a target of 200 ms.
+    #[test]
+    fn a_figure_that_broke_is_worse_than_the_answers() {
+        let (mut by_use, mut by_latency) = (0, 0);
+        for seed in 0..60 {
+            // Above, around or below the target of 200 ms, in any order of the users.
+            let base_ms = [40, 150, 900][seed as usize % 3];
+            let p95_ns = |users: u32| {
+                let hash = (u64::from(users) + 1_000 * seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                base_ms * (1_000_000 + (hash >> 44)) * u64::from(users.min(40) + 20) / 20
+            };
+            let peak_users = 6 + seed as u32;
+            let rate = |users: u32| GIB / 4 * u64::from(users.min(peak_users));
+            let result = searched(rate, p95_ns);
+            let found = report(&result).unwrap();
+            let answer = found.qos_users.known().unwrap();
+            let Some(bound) = Bound::of(&result).filter(|_| answer > 0) else { continue };
+            let told = bound.what();
+            let steps = found.decisive_steps();
+            let of = |users| steps.iter().find(|step| step.users.known() == Some(users)).unwrap();
+            let [broke, within] = [of(bound.broke.users), of(answer)];
+            let capacity = lines(&result).swap_remove(0).1;
+            if told.contains("the device needed") {
+                by_latency += 1;
+                assert!(broke.read_device_p95_ms > within.read_device_p95_ms, "{seed}: {told}");
+                let named = number(broke.read_device_p95_ms.unwrap());
+                assert!(told.contains(&format!("needed {named} ms")), "{seed}: {told}");
+            } else {
+                by_use += 1;
+                assert!(broke.gib_per_s.known() > within.gib_per_s.known(), "{seed}: {told}");
+                assert!(broke.used_share > within.used_share, "{seed}: {told}");
+                assert!(told.contains("storage moved"), "{seed}: {told}");
+            }
+            // A latency beyond its target is not called within it.
+            let is_beyond = within.read_device_p95_ms.unwrap() > 200.0;
+            assert_eq!(capacity.contains("by its throughput alone"), is_beyond, "{capacity}");
+            let reason = found.reason.to_string();
+            assert_eq!(reason.contains("missed the target of 200 ms"), is_beyond, "{reason}");
+        }
+        assert!(by_use >= 10 && by_latency >= 10, "{by_use}, {by_latency}");
+    }
 
     #[test]
     fn a_target_that_may_not_be_set_is_not_suggested() {

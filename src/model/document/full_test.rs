@@ -144,6 +144,7 @@ fn scaled() -> Conclusion {
         storage: StorageLoad::default(),
         saturation: Some(0.5),
         worst: None,
+        used_share: Some(0.5),
         time: TimeShares { queue_ns: 1, storage_ns: 2, generation_ns: 3, total_ns: 6 },
     };
     let usl = UslFit {

@@ -213,6 +213,13 @@ impl Conclusion {
     pub fn is_over(&self) -> bool {
         self.entries.last().is_some_and(|entry| entry.act == Act::Stop)
     }
+
+    /// The last step with so many users, which is the one that counts.
+    #[must_use]
+    pub fn step_with(&self, users: u32) -> Option<&StepResult> {
+        let mut steps = self.entries.iter().rev().map(|entry| &entry.result);
+        steps.find(|step| step.users == users)
+    }
 }
 
 /// The answer of a mode.

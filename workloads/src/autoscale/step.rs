@@ -171,6 +171,9 @@ pub struct StepResult {
     pub saturation: Option<f64>,
     /// Component that has this saturation.
     pub worst: Option<Part>,
+    /// Qos, capacity: storage throughput over the highest of all steps, as its saturation takes it;
+    /// only all steps show it.
+    pub used_share: Option<f64>,
     /// Where the requests' time went.
     pub time: TimeShares,
 }
@@ -573,6 +576,7 @@ impl<H: Latencies> UserStep<H> {
             storage: self.storage(),
             saturation: worst.map(|(_, saturation)| saturation),
             worst: worst.map(|(class, _)| Part::Class(class)),
+            used_share: None,
             time: self.sum.time,
         }
     }

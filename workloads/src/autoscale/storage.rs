@@ -152,6 +152,7 @@ pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
         let used = rates.share_used(result.users, result.storage.bytes_per_s);
         let (saturation, part) = saturation(&result.storage, targets, used);
         (result.saturation, result.worst) = (Some(saturation), Some(part));
+        result.used_share = Some(used);
     }
 }
 
@@ -364,27 +365,57 @@ impl Storage {
 
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
         let (good, bad) = self.bracket();
-        let broke = bad.and_then(|bad| {
-            results.iter().rev().find(|result| result.users == bad.users).map(|r| QosBreak::at(r))
-        });
+        let step_of = |point: Point| results.iter().rev().find(|step| step.users == point.users);
+        let broke = bad.and_then(step_of).map(|step| QosBreak::at(step));
         let users = good.map_or(0, |point| point.users);
         let decisive = good.or(bad);
         let doubt = decisive.and_then(|point| self.doubt(&point, bad.as_ref()));
         let confirmed = self.is_over && decisive.is_some() && doubt.is_none();
+        let missed =
+            good.and_then(step_of).map(|step| self.missed(step, results)).unwrap_or_default();
         let told = match users {
             0 => "even the fewest users saturated the storage tier beyond the target".to_owned(),
-            users => format!("{} kept the storage tier within the target", counted(users)),
+            users => {
+                format!("{} kept the storage tier within the target saturation", counted(users))
+            }
         };
         let reason = match (users, doubt) {
-            (_, Some(doubt)) => format!("{told}, which is not confirmed: {doubt}"),
+            (_, Some(doubt)) => format!("{told}{missed}, which is not confirmed: {doubt}"),
             (0, None) => told,
             (users, None) if users >= self.settings.users_max => format!(
-                "the search reached its limit of {}, and the storage tier was within the target",
+                "the search reached its limit of {}, and the storage tier was within the target \
+                 saturation{missed}",
                 counted(users)
             ),
-            (_, None) => format!("{told} over a longer window too"),
+            (_, None) => format!("{told} over a longer window too{missed}"),
         };
         (QosAnswer { users, confirmed, broke }, reason)
+    }
+
+    /// Clause on a step within the target saturation whose latency misses its target, so that its
+    /// throughput decided; empty where none misses it.
+    fn missed(&self, step: &StepResult, results: &[&StepResult]) -> String {
+        let targets = &self.settings.storage;
+        let (over, part) = latency(&step.storage, targets);
+        let (verb, target_ns) = match part {
+            Part::StorageWrite => ("write", targets.write_p95_ns),
+            _ => ("read", targets.read_p95_ns),
+        };
+        let Some(used) = step.used_share.filter(|_| over > 1.0) else { return String::new() };
+        let is_missed = |result: &&StepResult| latency(&result.storage, targets).0 > 1.0;
+        let ever = match results.iter().all(is_missed) {
+            true => ", as with every other number of users tried",
+            false => "",
+        };
+        let target_ms = target_ns as f64 / 1e6;
+        format!(
+            ", moving {:.1} % of its highest throughput ({:.0} % allowed beyond a latency target): \
+             the device needed {:.0} ms (P95) to {verb} an entry and missed the target of \
+             {target_ms:.0} ms{ever}",
+            used * 100.0,
+            self.settings.target_saturation * 100.0,
+            over * target_ms,
+        )
     }
 
     /// Why the step that the answer rests on does not confirm it; none where it does.

@@ -108,22 +108,10 @@ pub(super) fn step_at(users: u32, bytes_per_s: f64) -> StepResult {
         window_s: 1.0,
         end_s: 1.0,
         steady: true,
-        patient: false,
         settled: true,
-        backlog_before: 0,
         bytes_per_s,
-        uncertainty: 0.0,
-        tokens_per_s: 0.0,
-        requests_per_s: 0.0,
-        read_ns: None,
-        write_ns: None,
-        class_p95_ns: [None; 3],
-        class_open: [0; 3],
-        late: [None; 3],
         storage: StorageLoad { bytes_per_s, ..StorageLoad::default() },
-        saturation: None,
-        worst: None,
-        time: TimeShares::default(),
+        ..StepResult::default()
     }
 }
 
