@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ringfall_core::named;
+use ringfall_host::counted;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document::RunLimit;
 use ringfall_model::health::Criterion;
@@ -220,13 +221,18 @@ impl Row {
     }
 }
 
-/// Finding of the autoscaler, in a clause; none without one.
+/// Finding of the autoscaler, in a clause, or else why it has none; none without an autoscaler.
 pub(crate) fn found(document: &Document) -> Option<String> {
-    let summary = document.summary.autoscaling_summary.as_ref()?;
     let scaler = document.ringfall.autoscaler.as_ref()?;
     let so = scaler.doubt();
-    Some(match (scaler.peak_users.known(), scaler.peak_gib_per_s.known()) {
-        (Some(users), Some(rate)) => format!("peak {rate:.3} GiB/s with {users} users{so}"),
-        _ => format!("{} users{so}: {}", summary.final_users, scaler.reason),
+    let answer = (scaler.peak_users.known(), scaler.peak_gib_per_s.known());
+    Some(match (answer, scaler.qos_users.known()) {
+        ((Some(users), Some(rate)), _) => {
+            format!("peak {rate:.3} GiB/s with {}{so}", counted(users.into(), "user"))
+        }
+        (_, Some(users)) => {
+            format!("{}{so}: {}", counted(users.into(), "user"), scaler.reason)
+        }
+        _ => format!("no answer: {}", scaler.reason),
     })
 }

@@ -96,6 +96,9 @@ fn load_of(ours: &Ours) -> String {
         Some(1) => "1 user".to_owned(),
         users => format!("{} users", known(users)),
     };
+    // A search has others later.
+    let mode = ours.autoscaler.as_ref().and_then(|search| search.mode.as_ref());
+    let users = mode.map_or(users.clone(), |mode| format!("{users} at first ({mode} mode)"));
     let ranks = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
     match ranks.len() {
         0 => users,

@@ -4,6 +4,7 @@ use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
 use ringfall_model::merge::merge;
 use ringfall_model::testing::{judged, nothing, rank_of_204};
+use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, QosAnswer};
 use ringfall_workloads::contract::Class;
 
 use super::page::page;
@@ -125,6 +126,28 @@ fn the_first_screen_has_the_verdict_honest_figures_the_drive_s_limits_and_time()
         assert!(screen.contains(part), "{part} is not in {screen}");
     }
     assert!(!screen.contains("write P95"), "no more than is read at a glance");
+}
+
+/// "20 users, not confirmed" stood for the number with which a search had begun that made no step.
+#[test]
+fn a_search_without_a_step_is_told_by_its_reason_alone() {
+    let mut result = judged();
+    let reason = "the run ended after 0 steps, before the search was over";
+    result.autoscale = Some(Conclusion {
+        mode: Mode::Qos,
+        initial_users: 20,
+        conclusive: false,
+        reason: reason.to_owned(),
+        answer: Answer::Qos(QosAnswer { users: 0, confirmed: false, broke: None }),
+        entries: Vec::new(),
+    });
+    let document = Document::of(&result);
+    let told = format!("no answer: {reason}");
+    assert_eq!(crate::suite::found(&document).as_deref(), Some(&*told));
+    let html = page(&[Named { name: "a".into(), document }]);
+    assert!(html.contains(&format!("<p class=\"verdict\">Search for users: {told}.</p>")));
+    let users = result.plan.users;
+    assert!(html.contains(&format!(" · {users} users at first (qos mode) · ")), "{users}");
 }
 
 #[test]
