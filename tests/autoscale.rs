@@ -45,6 +45,15 @@ fn the_published_qos_search_finds_users_for_the_described_drive() {
     let rows = summary["autoscaling_stats"].as_array().unwrap();
     let levels = rows.iter().map(|row| row["saturation_level"].as_f64().unwrap());
     assert!(levels.clone().any(|level| level > 0.8) && levels.clone().any(|level| level < 0.8));
+    // Each step has the figures by which people judge it.
+    for step in found["curve"].as_array().unwrap() {
+        let figure = |key: &str| step[key].as_f64().unwrap();
+        let shares = [figure("drive_busy_share"), figure("reuse_share"), figure("used_share")];
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{step}");
+        let of_load = |at: usize| step["load_ms"][at].as_f64().unwrap();
+        assert!(of_load(0) <= of_load(1) && step["loads"].as_u64().unwrap() > 0, "{step}");
+        assert!(figure("storage_io_p95_ms") > 0.0, "{step}");
+    }
 
     // Five minutes are too few to be sure, and say so.
     let (ended, found) =

@@ -169,6 +169,25 @@ pub struct CurvePoint from step: StepResult {
     pub used_share: Option<f64>,
     /// Where the time of the requests went.
     pub time: figure::Part<TimeReport> = TimeReport::of(&step.time),
+    /// Number of requests that finished in the step and had loaded what was there before them; null
+    /// in results of versions that did not count them.
+    #[serde(default)]
+    pub loads: Option<u64> = Some(step.loads),
+    /// P50 and P95 of the time in which a request loaded what was there before it, ms; null without
+    /// loads, and beside a backlog of earlier steps.
+    #[serde(default)]
+    pub load_ms: Option<[f64; 2]> = own(step, step.load_ns).map(|two| two.map(ms)),
+    /// P95 of the time that a request spent on storage I/O, ms; null without requests, and beside a
+    /// backlog of earlier steps.
+    #[serde(default)]
+    pub storage_io_p95_ms: Option<f64> = own(step, step.storage_io_p95_ns).map(ms),
+    /// Share of the reads of earlier turns that found them, from 0 to 1; null without such reads.
+    #[serde(default)]
+    pub reuse_share: Option<f64>,
+    /// Share of the step's window in which the drive was busy, from 0 to 1: the simulated drive, or
+    /// the device by the kernel's counters; null where these are unknown, and over several ranks.
+    #[serde(default)]
+    pub drive_busy_share: Option<f64>,
 }
 }
 
@@ -253,8 +272,7 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// would change that; null when some number was.
     pub qos_none_because: Same<String> = saturation::why_none(result),
     /// Every step of the search, in the order taken; of merged results, one search after the other.
-    pub curve: Rows<CurvePoint> =
-        conclusion.entries.iter().map(|entry| CurvePoint::of(&entry.result)),
+    pub curve: Rows<CurvePoint> = curve(result, conclusion),
 }
 }
 
@@ -351,6 +369,36 @@ pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
 /// `ringfall.autoscaler`; none without one.
 pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
     Some(AutoscalerReport::of(&(result, result.autoscale.as_ref()?)))
+}
+
+/// The steps of a search, each with how busy the drive was where the step itself does not know.
+fn curve(result: &RunResult, conclusion: &Conclusion) -> Vec<CurvePoint> {
+    let mut end_s = 0.0;
+    let points = conclusion.entries.iter().map(|entry| {
+        end_s += entry.result.end_s;
+        let mut point = CurvePoint::of(&entry.result);
+        let begin_s = end_s - entry.result.window_s;
+        point.drive_busy_share =
+            point.drive_busy_share.or_else(|| busy_between(result, begin_s, end_s));
+        point
+    });
+    points.collect()
+}
+
+/// Share of a part of the window in which the kernel saw the device busy. None where its counters
+/// leave more than a tenth of that time out, and where ranks searched together: rank 0 passes over
+/// the seconds in which not all of them had the same users.
+fn busy_between(result: &RunResult, begin_s: f64, end_s: f64) -> Option<f64> {
+    let (mut seen_s, mut busy_s) = (0.0, 0.0);
+    for second in result.kernel_seconds.iter().filter(|second| second.seconds > 0.0) {
+        let from_s = (second.end_s - second.seconds).max(begin_s);
+        let both_s = (second.end_s.min(end_s) - from_s).max(0.0);
+        let share = second.delta.busy_ms as f64 / 1e3 / second.seconds;
+        seen_s += both_s;
+        busy_s += both_s * share.min(1.0);
+    }
+    let is_seen = seen_s > 0.0 && seen_s >= 0.9 * (end_s - begin_s);
+    (is_seen && result.plan.group_size().is_none()).then(|| busy_s / seen_s)
 }
 
 /// The conclusion, for the entry with which the search stopped; none for the others.
@@ -483,6 +531,13 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// Users of the first step beyond the answer, and the figure that broke there, in a word or two;
+/// none where no step was beyond it.
+#[must_use]
+pub fn first_beyond(result: &RunResult) -> Option<(u32, &'static str)> {
+    Bound::of(result).map(|bound| (bound.broke.users, bound.figure()))
+}
+
 /// Share of the drive's limits that a peak comes to, with the reads and writes of all steps; none
 /// where the limits are unknown.
 fn peak_of_limit(result: &RunResult, peak_bytes_per_s: f64) -> Option<f64> {
@@ -501,10 +556,12 @@ pub(crate) fn outlasts_window(result: &RunResult, step: &StepResult) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::BlockDelta;
     use ringfall_workloads::autoscale::{QosBreak, StorageLoad};
 
     use super::*;
-    use crate::testing::roofline;
+    use crate::facts::KernelSecond;
+    use crate::testing::{read_from, roofline};
 
     #[test]
     fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
@@ -629,6 +686,36 @@ mod tests {
         result.autoscale = Some(conclusion(0));
         assert_eq!(told(&result, "backlog"), None);
         assert!(told(&result, "remedy").unwrap().contains(target));
+    }
+
+    #[test]
+    fn a_step_on_a_real_drive_is_as_busy_as_the_kernel_saw_it() {
+        let second = |end_s: f64, busy_ms: u64| KernelSecond {
+            end_s,
+            seconds: 1.0,
+            delta: BlockDelta { busy_ms, ..read_from("nvme0n1", 0) },
+            in_flight: 0,
+        };
+        let mut result = crate::testing::nothing();
+        result.kernel_seconds = [(1.0, 0), (2.0, 400), (3.0, 600), (4.0, 900)]
+            .map(|(end_s, busy_ms)| second(end_s, busy_ms))
+            .to_vec();
+        let step = |end_s, window_s| Entry {
+            result: StepResult { users: 1, end_s, window_s, ..StepResult::default() },
+            act: Act::Hold,
+        };
+        let conclusion = Conclusion {
+            mode: Mode::Qos,
+            initial_users: 1,
+            conclusive: false,
+            reason: String::new(),
+            answer: Answer::Qos(QosAnswer { users: 0, confirmed: false, broke: None }),
+            // A second to settle and two that count; the last one was seen for half of its time.
+            entries: vec![step(3.0, 2.0), step(2.0, 2.0)],
+        };
+        let shares: Vec<Option<f64>> =
+            curve(&result, &conclusion).iter().map(|step| step.drive_busy_share).collect();
+        assert_eq!(shares, [Some(0.5), None]);
     }
 
     /// A window of 3 s printed a P95 of 14.7 s without a word, and a target to match was proposed.

@@ -87,6 +87,19 @@ impl<'a> Bound<'a> {
         Some((within, within.used_share?)).filter(|_| !is_slower)
     }
 
+    /// Name of the figure that broke, in a word or two.
+    pub(crate) fn figure(&self) -> &'static str {
+        match self.broke.part {
+            Some(Part::Class(class)) => Class::NAMES[class],
+            Some(Part::StorageRead | Part::StorageWrite) if self.less_used().is_some() => "used",
+            Some(Part::StorageRead) => "read",
+            Some(Part::StorageWrite) => "write",
+            Some(Part::StorageQueue | Part::RequestQueue) => "queue",
+            Some(Part::RequestBacklog) => "backlog",
+            None => "no answers",
+        }
+    }
+
     /// The part's P95, ms, and its target, if it is a latency.
     fn latency(&self, part: Part) -> Option<(f64, f64)> {
         let ms = |ns: u64| ns as f64 / 1e6;

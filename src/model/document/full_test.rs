@@ -146,6 +146,11 @@ fn scaled() -> Conclusion {
         worst: None,
         used_share: Some(0.5),
         time: TimeShares { queue_ns: 1, storage_ns: 2, generation_ns: 3, total_ns: 6 },
+        loads: 20,
+        load_ns: Some([1, 2].map(|ms| ms * MILLISECOND.as_ns())),
+        storage_io_p95_ns: Some(3 * MILLISECOND.as_ns()),
+        reuse_share: Some(0.9),
+        drive_busy_share: Some(0.5),
     };
     let usl = UslFit {
         lambda_bytes_per_s: 1e9,

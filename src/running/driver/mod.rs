@@ -342,7 +342,7 @@ impl Driver {
                         let second = totals.second(index);
                         second.completed += 1;
                         second.tokens += u64::from(record.generated_tokens);
-                        self.note_interval(index as u64, &record);
+                        self.in_interval(index, |interval| interval.add(&record));
                     }
                 });
                 self.give_slot_back();

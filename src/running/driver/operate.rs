@@ -74,6 +74,12 @@ impl Driver {
                 totals.cache.record_look(purpose, outcome == Outcome::Hit);
             }
             let now = (totals.cache.hits, totals.cache.misses);
+            if purpose == Purpose::History {
+                self.in_interval(second, |interval| {
+                    interval.turns_found += now.0 - before.0;
+                    interval.turns_missed += now.1 - before.1;
+                });
+            }
             let second = totals.second(second);
             second.hits += now.0 - before.0;
             second.misses += now.1 - before.1;

@@ -104,6 +104,14 @@ pub struct Interval {
     pub tokens: u64,
     /// Where the time went.
     pub time: TimeShares,
+    /// Time in which each request loaded what was there before it.
+    pub load: Histogram,
+    /// Time that each request spent on storage I/O.
+    pub storage_io: Histogram,
+    /// Reads of earlier turns that found them.
+    pub turns_found: u64,
+    /// Reads of earlier turns that did not find them.
+    pub turns_missed: u64,
 }
 
 /// News of a shard's requests for the autoscaler.
@@ -186,26 +194,41 @@ impl Driver {
         (origin != Nanos::MAX && end != Nanos::MAX && start < end).then(|| self.since_start(end))
     }
 
-    pub(super) fn note_interval(&self, index: u64, record: &RequestRecord) {
+    /// Changes that second of what the autoscaler is told, if there is one.
+    pub(super) fn in_interval(&self, index: usize, change: impl FnOnce(&mut Interval)) {
         let Some(intervals) = &self.intervals else { return };
-        let mut intervals = intervals.borrow_mut();
+        let (mut intervals, index) = (intervals.borrow_mut(), index as u64);
         if intervals.last().is_none_or(|last| last.index != index) {
             intervals.push(Interval { index, ..Interval::default() });
         }
-        let Some(interval) = intervals.last_mut() else { return };
+        if let Some(interval) = intervals.last_mut() {
+            change(interval);
+        }
+    }
+}
+
+impl Interval {
+    /// Adds a request that ended in it.
+    pub(super) fn add(&mut self, record: &RequestRecord) {
         let total_ns = record.finished.saturating_sub(record.arrived).as_ns();
         let queue_ns = record.started.saturating_sub(record.arrived).as_ns();
-        interval.classes[record.class as usize].record(total_ns);
-        interval.tokens += u64::from(record.generated_tokens);
+        self.classes[record.class as usize].record(total_ns);
+        self.storage_io.record(record.storage_io_ns);
+        if let Some(load_ns) = record.load_ns {
+            self.load.record(load_ns);
+        }
+        self.tokens += u64::from(record.generated_tokens);
         let not_storage_ns = record.generation_ns + record.recompute_ns;
-        interval.time.add(&TimeShares {
+        self.time.add(&TimeShares {
             queue_ns,
             storage_ns: total_ns.saturating_sub(queue_ns + not_storage_ns),
             generation_ns: record.generation_ns,
             total_ns,
         });
     }
+}
 
+impl Driver {
     /// Hands out what the autoscaler has not seen yet. O(users + requests) where it judges by open
     /// requests.
     pub fn take_news(&self) -> RequestNews {

@@ -203,6 +203,7 @@ fn add(sum: &mut Sample<LatencySet>, one: &Sample<LatencySet>) {
     sum.requests_queued += one.requests_queued;
     sum.requests_served += one.requests_served;
     sum.time.add(&one.time);
+    sum.context.add(&one.context);
 }
 
 #[cfg(test)]

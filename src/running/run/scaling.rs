@@ -168,7 +168,17 @@ impl Seconds {
             }
             sum.tokens += interval.tokens;
             sum.time.add(&interval.time);
+            let context = &mut sum.context;
+            context.load.0.merge(&interval.load);
+            context.storage_io.0.merge(&interval.storage_io);
+            context.turns_found += interval.turns_found;
+            context.turns_missed += interval.turns_missed;
         }
+    }
+
+    /// The drive was busy for so long in that second.
+    pub(super) fn add_busy(&mut self, index: u64, busy: Nanos) {
+        self.requests.entry(index).or_default().drive_busy_ns = Some(busy.as_ns());
     }
 
     /// The next second that all shards have reported.

@@ -54,6 +54,29 @@ pub trait Latencies: Clone + Default {
     fn count_at_most(&self, limit_ns: u64) -> u64;
 }
 
+/// Loads of contexts, and storage I/O, of the requests that ended in an interval.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ContextUse<H> {
+    /// Times in which the requests that ended loaded what was there before them.
+    pub load: H,
+    /// Times that the requests that ended spent on storage I/O.
+    pub storage_io: H,
+    /// Reads of earlier turns that found them.
+    pub turns_found: u64,
+    /// Reads of earlier turns that did not find them.
+    pub turns_missed: u64,
+}
+
+impl<H: Latencies> ContextUse<H> {
+    /// Adds those of other requests.
+    pub fn add(&mut self, other: &Self) {
+        self.load.add(&other.load);
+        self.storage_io.add(&other.storage_io);
+        self.turns_found += other.turns_found;
+        self.turns_missed += other.turns_missed;
+    }
+}
+
 /// Measurements of one interval (about a second), over all shards.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample<H> {
@@ -86,6 +109,10 @@ pub struct Sample<H> {
     pub requests_served: u64,
     /// Where the ended requests' time went.
     pub time: TimeShares,
+    /// Loads of contexts, and what was found of them.
+    pub context: ContextUse<H>,
+    /// Time in which the drive was busy, ns; none where the one who observes does not know.
+    pub drive_busy_ns: Option<u64>,
 }
 
 impl<H: Latencies> Sample<H> {

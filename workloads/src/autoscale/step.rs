@@ -176,6 +176,16 @@ pub struct StepResult {
     pub used_share: Option<f64>,
     /// Where the requests' time went.
     pub time: TimeShares,
+    /// Number of requests that ended in the window and had loaded what was there before them.
+    pub loads: u64,
+    /// P50 and P95 of the time that these loads took, ns.
+    pub load_ns: Option<[u64; 2]>,
+    /// P95 of the time that the requests that ended spent on storage I/O, ns.
+    pub storage_io_p95_ns: Option<u64>,
+    /// Share of the reads of earlier turns that found them; none without such reads.
+    pub reuse_share: Option<f64>,
+    /// Share of the window in which the drive was busy; none where the samples do not say.
+    pub drive_busy_share: Option<f64>,
 }
 
 impl StepResult {
@@ -533,6 +543,10 @@ impl<H: Latencies> UserStep<H> {
         sum.storage_waits_ns += sample.storage_waits_ns;
         sum.requests_queued += sample.requests_queued;
         sum.time.add(&sample.time);
+        sum.context.add(&sample.context);
+        if let Some(busy_ns) = sample.drive_busy_ns {
+            *sum.drive_busy_ns.get_or_insert(0) += busy_ns;
+        }
     }
 
     fn result(&self, steady: bool, settings: &Settings) -> StepResult {
@@ -556,6 +570,8 @@ impl<H: Latencies> UserStep<H> {
             (Mode::Capacity, true) => mean_and_share(&blocks(&self.rates)),
             _ => mean_and_share(&self.rates),
         };
+        let context = &self.sum.context;
+        let turns = context.turns_found + context.turns_missed;
         StepResult {
             users: self.users,
             window_s: self.seconds,
@@ -578,6 +594,15 @@ impl<H: Latencies> UserStep<H> {
             worst: worst.map(|(class, _)| Part::Class(class)),
             used_share: None,
             time: self.sum.time,
+            loads: context.load.count(),
+            load_ns: context
+                .load
+                .quantile_ns(0.5)
+                .zip(context.load.quantile_ns(0.95))
+                .map(Into::into),
+            storage_io_p95_ns: context.storage_io.quantile_ns(0.95),
+            reuse_share: (turns > 0).then(|| context.turns_found as f64 / turns as f64),
+            drive_busy_share: self.sum.drive_busy_ns.map(|ns| ns as f64 / 1e9 / self.seconds),
         }
     }
 

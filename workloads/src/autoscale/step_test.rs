@@ -1,5 +1,6 @@
 //! Settling, end and figures of a step, with samples made by hand.
 
+use super::super::ContextUse;
 use super::super::tests::{List, settings};
 use super::*;
 
@@ -24,6 +25,13 @@ fn busy() -> Sample<List> {
         requests_queued: 6,
         requests_served: 5,
         time: TimeShares { queue_ns: 1, storage_ns: 20, generation_ns: 300, total_ns: 4_000 },
+        context: ContextUse {
+            load: list(100),
+            storage_io: list(10),
+            turns_found: 3,
+            turns_missed: 1,
+        },
+        drive_busy_ns: Some(250_000_000),
     }
 }
 
@@ -48,6 +56,9 @@ fn each_figure_of_a_step_is_that_of_its_window() {
     assert_eq!((found.bytes_per_s, found.uncertainty), (2_000.0, 0.0));
     assert_eq!((found.tokens_per_s, found.requests_per_s), (60.0, 608.0));
     assert_eq!(found.read_ns, Some([50, 95, 99]));
+    assert_eq!((found.loads, found.load_ns), (600, Some([50, 95])));
+    assert_eq!((found.storage_io_p95_ns, found.reuse_share), (Some(10), Some(0.75)));
+    assert_eq!(found.drive_busy_share, Some(0.5));
     assert_eq!(found.write_ns, Some([100, 190, 198]));
     assert_eq!(found.class_p95_ns, [Some(95), Some(190), Some(4)]);
     // A target of 0 is one of 1 ns.

@@ -96,6 +96,7 @@ pub fn simulate(
         window_begin: Nanos::ZERO,
         population_failed: Rc::default(),
         busy: Default::default(),
+        drive_busy: Default::default(),
         report: None,
     };
     // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
@@ -132,6 +133,8 @@ struct Simulation<'a> {
     population_failed: Rc<Cell<u64>>,
     /// At the window's beginning and end.
     busy: [Busy; 2],
+    /// For how long each part of the drive was busy when the last second of the window was over.
+    drive_busy: [Nanos; 3],
     /// Results of the run, once it is over.
     report: Option<(RunOutcome, SimulationFigures)>,
 }
@@ -206,6 +209,7 @@ impl Shards for Simulation<'_> {
                 // Its time is over by now: it says so, if it had not come to an end.
                 self.tune();
                 self.busy[0] = self.busy();
+                self.drive_busy = self.busy[0].drive;
                 self.window_begin = self.world.time.now();
                 self.next_tick = self.window_begin + SECOND;
             }
@@ -395,6 +399,12 @@ impl Simulation<'_> {
     /// A second of the window is over.
     fn tick(&mut self, now: Nanos) {
         let over = (now - self.window_begin) / SECOND;
+        let drive = self.busy().drive;
+        let before = std::mem::replace(&mut self.drive_busy, drive);
+        if let Some((scaling, second)) = self.scaling.as_mut().zip(over.checked_sub(1)) {
+            let busy = drive.iter().zip(before).map(|(now, before)| *now - before).max();
+            scaling.seconds.add_busy(second, busy.unwrap_or_default());
+        }
         for (index, driver) in self.world.drivers.iter().enumerate() {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
