@@ -13,8 +13,8 @@ use ringfall_workloads::prefill::GPUS;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::RooflineFrom;
 use super::values::{Auto, Gib, Mib, PrefillSpeed, Seconds, Seed, Size};
+use super::{RooflineFrom, ServedRule};
 
 /// Smallest and largest single I/O, bytes; each is a whole number of blocks of the smallest.
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
@@ -464,6 +464,24 @@ path_kinds! {
             _ => RooflineFrom::File(path),
         })
     }, auto: false;
+}
+
+/// Targets by which users count as served; `none`: there are none.
+pub struct Served;
+
+impl Kind for Served {
+    type Typed = String;
+    type Checked = Option<ServedRule>;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(value_parser!(String))
+    }
+
+    fn check(typed: &String, (): &(), wrong: Wrong<'_>) -> Option<ServedRule> {
+        let rule = (typed != "none").then(|| typed.parse::<ServedRule>())?;
+        rule.map_err(wrong).ok()
+    }
 }
 
 impl<K> Kind for Auto<K>

@@ -10,7 +10,7 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, Time};
+use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Served, Share, Time};
 use super::listen::Listen;
 use super::places::Places;
 use super::table::{Compared, Setting, settings};
@@ -206,6 +206,13 @@ settings! {
         /// The targets are set in the configuration file: workload.saturation_targets and
         /// workload.qos_targets_ms.
         target_saturation: Share = "0.8", "SHARE";
+        /// Targets of mode slo in place of those of the QoS classes, such as
+        /// load-p95=1s,reuse=70%, the rule of `ringfall quick`
+        ///
+        /// load-p95 is the largest P95 of the time in which a request loads what was there before
+        /// it, and reuse the smallest share of earlier turns that are still found. One that is left
+        /// out is 1s or 70%. Both are met or missed: --target-saturation has no effect on them.
+        slo: Served = "none", "TARGETS";
     }
 
     section "Tiers" {

@@ -306,6 +306,12 @@ impl std::ops::DerefMut for Plan {
 }
 
 impl Plan {
+    /// Largest saturation that a search allows: 1 with `--slo`, whose targets are met or missed.
+    #[must_use]
+    pub fn saturation_max(&self) -> f64 {
+        if self.slo.is_some() { 1.0 } else { self.target_saturation }
+    }
+
     /// Settings given that need a real drive: the flags, and why each has no effect without one.
     pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
         let is_given =

@@ -20,6 +20,7 @@ pub(super) const IDLE: &[Idle] = &[
         |s, _| s.autoscaler_mode == AutoscalerMode::Capacity,
         "with --autoscaler-mode capacity, which has no target",
     ),
+    (&["target_saturation"], |s, _| s.slo.is_some(), "with --slo, whose targets are met or missed"),
     (
         &["trace_speedup", "replay_cycles", "trace_classes"],
         |s, _| !has_trace(s),

@@ -541,6 +541,29 @@ fn latency_targets_that_generating_an_answer_passes_are_refused() {
     plan("--enable-autoscaling --autoscaler-mode qos");
 }
 
+/// The rule of `quick` was one that no search of a run could take.
+#[test]
+fn a_search_by_slo_takes_targets_of_storage_and_others_refuse_them() {
+    let slo = "--enable-autoscaling --autoscaler-mode slo --slo";
+    // The targets of the classes, which generation passes, do not hold then.
+    let found = plan(&format!("{slo} load-p95=500ms"));
+    assert_eq!(found.slo, Some(ServedRule { load_p95_s: 0.5, reuse_share: 0.7 }));
+    assert_eq!((found.saturation_max(), found.target_saturation), (1.0, 0.8));
+    assert_eq!(plan("--slo none").slo, None);
+    let only = "--slo is for --enable-autoscaling with --autoscaler-mode slo";
+    for (line, part) in [
+        ("--slo reuse=70%", only),
+        ("--enable-autoscaling --slo reuse=70%", only),
+        ("--enable-autoscaling --autoscaler-mode capacity --slo reuse=70%", only),
+        (&*format!("{slo} ttft=1s"), "is no target: give load-p95=TIME"),
+    ] {
+        let told = resolve(&typed(line), None, &facts()).unwrap_err().to_string();
+        assert!(told.contains(part), "{line}: {told}");
+    }
+    let told = advice(&plan(&format!("{slo} reuse=70% --target-saturation 0.5")));
+    assert!(told.iter().any(|told| told.contains("--target-saturation has no effect with --slo")));
+}
+
 #[test]
 fn the_autoscaler_goes_with_a_number_of_requests_and_its_users_wait_unless_they_are_told_not_to() {
     let most = plan("--enable-autoscaling --max-requests 5");

@@ -82,8 +82,9 @@ impl Check<'_> {
         let targets = Class::NAMES.iter().zip(plan.workload.qos_targets_ms.p95_ns());
         let missed = targets.into_iter().find(|(_, target_ns)| least_ns > *target_ns);
         let is_drawn = plan.traffic == Traffic::Drawn;
+        let is_by_class = is_drawn && plan.slo.is_none();
         if let (Some((class, target_ns)), true, AutoscalerMode::Slo) =
-            (missed, is_drawn, plan.autoscaler_mode)
+            (missed, is_by_class, plan.autoscaler_mode)
         {
             let ms = |ns: u64| ns / 1_000_000;
             let generation = self.name_of("generation_mode");
@@ -100,6 +101,16 @@ impl Check<'_> {
 
     /// Whether users can come and go.
     pub(super) fn autoscaler(&mut self, plan: &Plan) {
+        if plan.slo.is_some()
+            && (!plan.enable_autoscaling || plan.autoscaler_mode != AutoscalerMode::Slo)
+        {
+            let (switch, mode) =
+                (self.name_of("enable_autoscaling"), self.name_of("autoscaler_mode"));
+            self.wrong(
+                "slo",
+                format_args!("is for {switch} with {mode} slo: give both, or leave it out"),
+            );
+        }
         if !plan.enable_autoscaling {
             return;
         }

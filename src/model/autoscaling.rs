@@ -42,7 +42,9 @@ pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f
     /// for answers and the number of open requests is shown to grow. Differs from the reference,
     /// whose figure is the P95 since the start divided by 100 ms, halved unless throughput stands
     /// still and latency rises. In mode `slo`, the largest P95 of a QoS class divided by its
-    /// target, open requests counted as in `ringfall.autoscaler.curve`.
+    /// target, open requests counted as in `ringfall.autoscaler.curve`; with `--slo` the larger of
+    /// the P95 of the loads of contexts divided by its target, and of the share of earlier turns
+    /// that were not found divided by the largest share allowed.
     pub saturation_level: Option<f64> = entry.result.saturation,
     /// 95th percentile of the latency of an entry read from storage in this step, ms; null without
     /// reads, and beside a backlog of earlier steps. Differs from the reference, whose figure is of
@@ -103,8 +105,8 @@ pub struct Broke of bound: Bound<'_> {
     /// request ended.
     pub class: Option<String> = class(bound),
     /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
-    /// queue`, `request queue`, `request backlog`, or in mode slo the class; null when no request
-    /// ended.
+    /// queue`, `request queue`, `request backlog`, or in mode slo the class, or with `--slo`
+    /// `context load` or `reuse`; null when no request ended.
     pub part: Option<String> = bound.broke.part.map(saturation::name),
     /// Saturation with that number of users, as defined for `saturation_level` in
     /// `summary.autoscaling_stats`.
@@ -255,8 +257,9 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     pub usl: Same<UslReport> =
         capacity(conclusion).and_then(|answer| answer.usl.as_ref().map(UslReport::of)),
     /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
-    /// slo: largest number of users for which every QoS class was within its target. 0: not even
-    /// the smallest number allowed was. Null where the run ended before the search found a number.
+    /// slo: largest number of users for which every QoS class was within its target, or with
+    /// `--slo` for which its targets were met. 0: not even the smallest number allowed was. Null
+    /// where the run ended before the search found a number.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
     /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the
     /// smallest number of users. `reason` says what is missing. In mode qos, where users do not
@@ -480,16 +483,7 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         }
         (_, _, Some(users)) => {
             let doubt = doubt(report.qos_confirmed.known());
-            let what = match (conclusion.mode, conclusion.step_with(users)) {
-                (Mode::Slo, _) => "served in time".to_owned(),
-                (_, Some(step)) if saturation::misses_latency(result, step) => format!(
-                    "within the target saturation of the storage tier, by its throughput alone: \
-                     {:.1} % of the highest, where {:.0} % are allowed",
-                    step.used_share.unwrap_or(0.0) * 100.0,
-                    result.plan.target_saturation * 100.0
-                ),
-                _ => "within the target saturation of the storage tier".to_owned(),
-            };
+            let what = within(result, conclusion, users);
             let users = counted(users.into(), "user");
             // Others may ask for more or less.
             let drawn = format!(" (as seed {} draws users and requests)", result.plan.seed);
@@ -529,6 +523,27 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     }
     lines.push(("search", format!("{}; {}", counted(steps, "step"), report.reason)));
     lines
+}
+
+/// Targets that so many users were within, in words.
+fn within(result: &RunResult, conclusion: &Conclusion, users: u32) -> String {
+    match (conclusion.mode, conclusion.step_with(users)) {
+        (Mode::Slo, _) => match result.plan.slo {
+            Some(rule) => format!(
+                "within load-p95={} s and reuse={} %",
+                rule.load_p95_s,
+                (rule.reuse_share * 1e4).round() / 1e2
+            ),
+            None => "served in time".to_owned(),
+        },
+        (_, Some(step)) if saturation::misses_latency(result, step) => format!(
+            "within the target saturation of the storage tier, by its throughput alone: \
+             {:.1} % of the highest, where {:.0} % are allowed",
+            step.used_share.unwrap_or(0.0) * 100.0,
+            result.plan.target_saturation * 100.0
+        ),
+        _ => "within the target saturation of the storage tier".to_owned(),
+    }
 }
 
 /// Users of the first step beyond the answer, and the figure that broke there, in a word or two;

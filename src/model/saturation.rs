@@ -1,7 +1,7 @@
 //! Explains the limit on the number of users that the autoscaler found: the component, its value,
 //! its target, and the remedy.
 
-use ringfall_config::{SaturationTargets, TARGET_MS_MAX, WAITING_MAX};
+use ringfall_config::{SaturationTargets, ServedRule, TARGET_MS_MAX, WAITING_MAX};
 use ringfall_host::counted;
 use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResult};
 use ringfall_workloads::contract::Class;
@@ -26,12 +26,16 @@ pub(crate) struct Bound<'a> {
     targets: SaturationTargets,
     class_targets_ms: [u64; 3],
     target_saturation: f64,
+    /// Targets of `--slo`.
+    rule: Option<ServedRule>,
 }
 
 /// A part's name as it stands in results.
 pub(crate) fn name(part: Part) -> String {
     match part {
         Part::Class(class) => Class::NAMES[class].to_owned(),
+        Part::Load => "context load".to_owned(),
+        Part::Reuse => "reuse".to_owned(),
         Part::StorageRead => "storage read latency".to_owned(),
         Part::StorageWrite => "storage write latency".to_owned(),
         Part::StorageQueue => "storage queue".to_owned(),
@@ -69,7 +73,8 @@ impl<'a> Bound<'a> {
                 .is_some_and(|step| step.backlog_before > 0 || outlasts_window(result, step)),
             targets: workload.saturation_targets,
             class_targets_ms: workload.qos_targets_ms.all_ms().map(|[p95, ..]| p95),
-            target_saturation: result.plan.target_saturation,
+            target_saturation: result.plan.saturation_max(),
+            rule: result.plan.slo,
         })
     }
 
@@ -91,6 +96,8 @@ impl<'a> Bound<'a> {
     pub(crate) fn figure(&self) -> &'static str {
         match self.broke.part {
             Some(Part::Class(class)) => Class::NAMES[class],
+            Some(Part::Load) => "load P95",
+            Some(Part::Reuse) => "reuse",
             Some(Part::StorageRead | Part::StorageWrite) if self.less_used().is_some() => "used",
             Some(Part::StorageRead) => "read",
             Some(Part::StorageWrite) => "write",
@@ -112,7 +119,10 @@ impl<'a> Bound<'a> {
             Part::Class(class) => {
                 (ms(step.class_p95_ns[class]?), self.class_targets_ms[class] as f64)
             }
-            Part::StorageQueue | Part::RequestQueue | Part::RequestBacklog => return None,
+            Part::Load => (ms(step.load_ns?[1]), self.rule?.load_p95_s * 1e3),
+            Part::Reuse | Part::StorageQueue | Part::RequestQueue | Part::RequestBacklog => {
+                return None;
+            }
         })
     }
 
@@ -152,6 +162,21 @@ impl<'a> Bound<'a> {
             ),
             (Part::StorageRead | Part::StorageWrite, Some((p95, target))) => {
                 self.of_entries(part, p95, target)
+            }
+            (Part::Load, Some((p95, target))) => format!(
+                "the P95 of loading a context was {} ms against a target of {} ms",
+                number(p95),
+                number(target),
+            ),
+            (Part::Reuse, _) => {
+                let share = self.step.and_then(|step| step.reuse_share).unwrap_or(0.0);
+                let target = self.rule.map_or(0.0, |rule| rule.reuse_share);
+                format!(
+                    "{:.1} % of earlier turns were found against a target of {:.1} %",
+                    // Rounded down, so that it does not read like the target.
+                    (share * 1e3).floor() / 10.0,
+                    target * 100.0
+                )
             }
             (Part::StorageQueue, _) => format!(
                 "{} entries waited for the device on average against a target of {queue}",
@@ -228,6 +253,14 @@ impl<'a> Bound<'a> {
                 }
                 ways.push(LESS_FOR_STORAGE.to_owned());
             }
+            (Part::Load, _) => {
+                ways.push("a larger load-p95 in --slo".to_owned());
+                ways.push(LESS_FOR_STORAGE.to_owned());
+            }
+            (Part::Reuse, _) => {
+                ways.push("a smaller reuse in --slo".to_owned());
+                ways.push("a larger --storage-capacity-gb".to_owned());
+            }
             (Part::StorageQueue, _) => {
                 let waiting = self.step.map_or(0.0, |step| step.storage.entries_waiting);
                 if let Some(depth) = needed(waiting, target, WAITING_MAX) {
@@ -297,7 +330,7 @@ pub(crate) fn why_none(result: &RunResult) -> Option<String> {
 mod tests {
     use ringfall_core::units::GIB;
     use ringfall_workloads::autoscale::{
-        Autoscaler, Decision, Latencies, Mode, Sample, Settings, TimeShares,
+        Act, Autoscaler, Decision, Entry, Latencies, Mode, QosAnswer, Sample, Settings, TimeShares,
     };
 
     use super::*;
@@ -345,6 +378,7 @@ mod tests {
             scale_down_factor: 0.5,
             target_saturation: result.plan.target_saturation,
             targets_ns: [u64::MAX; 3],
+            rule: None,
             storage: targets.storage(),
         });
         let mut decision = Decision::Hold;
@@ -408,6 +442,46 @@ mod tests {
             assert_eq!(reason.contains("missed the target of 200 ms"), is_beyond, "{reason}");
         }
         assert!(by_use >= 10 && by_latency >= 10, "{by_use}, {by_latency}");
+    }
+
+    #[test]
+    fn a_rule_that_broke_is_told_with_its_figure_and_target() {
+        let step = StepResult {
+            users: 8,
+            load_ns: Some([20_000_000, 1_250_000_000]),
+            reuse_share: Some(0.6999),
+            saturation: Some(1.25),
+            ..StepResult::default()
+        };
+        let told = |part| {
+            let mut result = nothing();
+            result.plan.slo = Some(ServedRule::default());
+            let broke = QosBreak {
+                users: 8,
+                part: Some(part),
+                saturation: Some(1.25),
+                largest_part: "storage",
+                largest_share: 1.0,
+            };
+            result.autoscale = Some(Conclusion {
+                mode: Mode::Slo,
+                initial_users: 8,
+                conclusive: false,
+                reason: String::new(),
+                answer: Answer::Qos(QosAnswer { users: 0, confirmed: false, broke: Some(broke) }),
+                entries: vec![Entry { result: step.clone(), act: Act::Stop }],
+            });
+            let bound = Bound::of(&result).unwrap();
+            (bound.what(), bound.remedy())
+        };
+        let (what, remedy) = told(Part::Load);
+        let load = "with 8 users the P95 of loading a context was 1250 ms against a target of 1000 \
+                    ms (saturation 1.25, target 1.00)";
+        assert_eq!(what, load);
+        assert!(remedy.contains("a larger load-p95 in --slo"), "{remedy}");
+        let (what, remedy) = told(Part::Reuse);
+        assert!(what.contains("69.9 % of earlier turns were found against a target of 70.0 %"));
+        assert!(remedy.contains("--storage-capacity-gb"), "{remedy}");
     }
 
     #[test]

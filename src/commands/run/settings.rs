@@ -157,8 +157,13 @@ fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
         users_max: plan.workload.autoscaler.users_max,
         scale_up_factor: plan.workload.autoscaler.scale_up_factor,
         scale_down_factor: plan.workload.autoscaler.scale_down_factor,
-        target_saturation: plan.target_saturation,
+        target_saturation: plan.saturation_max(),
         targets_ns: plan.workload.qos_targets_ms.p95_ns(),
+        rule: plan.slo.map(|rule| autoscale::LoadRule {
+            // At most an hour.
+            load_p95_ns: (rule.load_p95_s * 1e9) as u64,
+            reuse_share: rule.reuse_share,
+        }),
         storage: plan.workload.saturation_targets.storage(),
     })
 }

@@ -26,9 +26,10 @@ impl Summary<'_> {
                 ),
                 "; x: first beyond it",
             ),
-            Judged::Requests => {
-                ("; saturation: P95 of a class over its target".to_owned(), "; x: first beyond it")
-            }
+            Judged::Requests => (
+                "; saturation: the worst figure over its target".to_owned(),
+                "; x: first beyond it",
+            ),
             Judged::Throughput => (String::new(), ""),
         };
         let busy = search.curve.iter().any(|step| step.drive_busy_share.is_some());

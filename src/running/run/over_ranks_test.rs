@@ -25,6 +25,7 @@ fn settings() -> Settings {
         scale_down_factor: 0.5,
         target_saturation: 0.8,
         targets_ns: [SECOND.as_ns(); 3],
+        rule: None,
         storage: StorageTargets {
             read_p95_ns: SECOND.as_ns(),
             write_p95_ns: SECOND.as_ns(),

@@ -151,8 +151,30 @@ pub struct Settings {
     pub target_saturation: f64,
     /// Slo: target P95 of each class, ns.
     pub targets_ns: [u64; 3],
+    /// Slo: targets in place of those of the classes.
+    pub rule: Option<LoadRule>,
     /// Qos: what the storage tier is held against.
     pub storage: StorageTargets,
+}
+
+/// Targets of what storage does for requests, whatever their class.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LoadRule {
+    /// Target P95 of the time in which a request loads what was there before it, ns.
+    pub load_p95_ns: u64,
+    /// Smallest share of earlier turns that are found.
+    pub reuse_share: f64,
+}
+
+impl LoadRule {
+    /// Both figures over their targets, the larger one; none where nothing was looked for.
+    fn judge(&self, load_p95_ns: Option<u64>, reuse_share: Option<f64>) -> Option<(Part, f64)> {
+        let load = load_p95_ns.map(|load_ns| load_ns as f64 / self.load_p95_ns.max(1) as f64);
+        let missed_max = (1.0 - self.reuse_share).max(1e-9);
+        let missed = reuse_share.map(|share| (1.0 - share) / missed_max);
+        let both = [load.map(|load| (Part::Load, load)), missed.map(|one| (Part::Reuse, one))];
+        both.into_iter().flatten().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
 }
 
 /// Targets of the storage tier.
@@ -171,6 +193,10 @@ pub struct StorageTargets {
 pub enum Part {
     /// Slo: the latency of requests of a class, by index.
     Class(usize),
+    /// Slo by a rule: the time in which requests load what was there before them.
+    Load,
+    /// Slo by a rule: the earlier turns that are not found.
+    Reuse,
     /// Qos: the latency of entries read from the storage device.
     StorageRead,
     /// Qos: the latency of entries written to it.
@@ -458,14 +484,35 @@ impl Settings {
         scaled.max(users.saturating_add(1)).min(self.users_max)
     }
 
+    /// Indices of the latencies that targets are for: those of the classes, or by a rule the one of
+    /// the loads.
+    fn judged(&self) -> std::ops::Range<usize> {
+        0..if self.rule.is_some() { 1 } else { 3 }
+    }
+
+    /// Latencies of what ended in a sample, by index of [`judged`](Settings::judged).
+    fn ended<'a, H>(&self, sample: &'a Sample<H>, index: usize) -> &'a H {
+        if self.rule.is_some() { &sample.context.load } else { &sample.classes[index] }
+    }
+
+    /// Ages of what had not ended at its end, likewise; those of loads are not known.
+    fn open<H: Latencies>(&self, sample: &Sample<H>, index: usize) -> H {
+        if self.rule.is_some() { H::default() } else { sample.open[index].clone() }
+    }
+
+    /// Target of these latencies, ns.
+    fn target_ns(&self, index: usize) -> u64 {
+        self.rule.map_or(self.targets_ns[index], |rule| rule.load_p95_ns).max(1)
+    }
+
     /// A latency of a class as a multiple of its target.
     fn of_target(&self, class: usize, latency_ns: u64) -> f64 {
-        latency_ns as f64 / self.targets_ns[class].max(1) as f64
+        latency_ns as f64 / self.target_ns(class) as f64
     }
 
     /// Latency of a class that the target saturation allows, ns.
     fn limit_ns(&self, class: usize) -> u64 {
-        (self.targets_ns[class].max(1) as f64 * self.target_saturation) as u64
+        (self.target_ns(class) as f64 * self.target_saturation) as u64
     }
 
     /// Whether a class with this P95 is within the target saturation.
@@ -475,7 +522,7 @@ impl Settings {
 
     /// Largest target of a class, ns.
     fn target_ns_max(&self) -> u64 {
-        self.targets_ns.into_iter().fold(0, u64::max)
+        self.judged().map(|index| self.target_ns(index)).fold(0, u64::max)
     }
 
     /// The next user count on the way down; none when there is none below `users`.

@@ -48,7 +48,7 @@ impl Slo {
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
         let classes = result.class_p95_ns.iter().zip(result.class_open);
         for (seen, (p95_ns, open)) in self.seen.iter_mut().zip(classes) {
-            *seen |= p95_ns.is_some() || open > 0;
+            *seen |= self.settings.rule.is_none() && (p95_ns.is_some() || open > 0);
         }
         let (users, patient) = (result.users, result.patient);
         let is_first = self.points.iter().all(|point| point.users != users);
@@ -108,7 +108,7 @@ impl Slo {
             let is_decided = |step: &StepResult| step.patient && step.settled && step.steady;
             let confirmed =
                 self.is_over && self.bad().and_then(step_with).is_some_and(|step| is_decided(step));
-            let mut reason = "not even the fewest users were served in time".to_owned();
+            let mut reason = format!("not even the fewest users were {}", self.served());
             if !confirmed {
                 reason.push_str(", which no longer window confirms");
             }
@@ -116,19 +116,27 @@ impl Slo {
         };
         let doubt = self.doubt(results, users);
         let confirmed = self.is_over && doubt.is_none();
-        let users_told = counted(users);
+        let (users_told, served) = (counted(users), self.served());
         let reason = match doubt {
-            Some(doubt) => format!(
-                "requests of {users_told} were served in time, which is not confirmed: {doubt}"
-            ),
-            None if users >= self.settings.users_max => format!(
-                "the search reached its limit of {users_told}, and requests were served in time"
-            ),
+            Some(doubt) => {
+                format!("requests of {users_told} were {served}, which is not confirmed: {doubt}")
+            }
+            None if users >= self.settings.users_max => {
+                format!("the search reached its limit of {users_told}, and requests were {served}")
+            }
             None => {
-                format!("requests of {users_told} were served in time over a longer window too")
+                format!("requests of {users_told} were {served} over a longer window too")
             }
         };
         (QosAnswer { users, confirmed, broke }, reason)
+    }
+
+    /// Words for requests that were within the targets.
+    fn served(&self) -> &'static str {
+        match self.settings.rule {
+            Some(_) => "served within the targets of --slo",
+            None => "served in time",
+        }
     }
 
     /// Why no longer step confirms that so many users were served in time; none where one does.
@@ -173,14 +181,19 @@ impl Slo {
         let open = |late: &LateShare| !late.is_within();
         let (class, late) =
             (0..3).find_map(|class| Some((class, result.late[class].filter(open)?)))?;
+        let (what, room) = match self.settings.rule {
+            Some(_) => ("loads of contexts".to_owned(), ""),
+            None => (
+                format!("requests of class {}", Class::NAMES[class]),
+                "a smaller --target-saturation leaves more room, and ",
+            ),
+        };
         Some(format!(
-            "{:.1} to {:.1} % of the requests of class {} take longer than {:.0} ms (95 % \
-             confidence, from {} in {:.0} s), where {:.0} % may; a smaller --target-saturation \
-             leaves more room, and --num-users {} without the autoscaler and a long --duration \
-             measures more requests",
+            "{:.1} to {:.1} % of the {what} take longer than {:.0} ms (95 % confidence, from {} in \
+             {:.0} s), where {:.0} % may; {room}--num-users {} without the autoscaler and a long \
+             --duration measures more requests",
             late.low * 100.0,
             late.high * 100.0,
-            Class::NAMES[class],
             self.settings.limit_ns(class) as f64 / 1e6,
             late.requests,
             result.window_s,

@@ -267,6 +267,10 @@ impl<H: Latencies> UserStep<H> {
             (Mode::Capacity, true) => [patient_min.max(longest / 2), PEAK_PATIENT_SAMPLES_MAX],
             (_, true) => [patient_min.max(longest / 2), patient_max],
             (Mode::Capacity, false) => [PEAK_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
+            // Loads are fewer than requests.
+            (Mode::Slo, false) if settings.rule.is_some() => {
+                [WINDOW_SAMPLES_MIN.max(targets(TARGETS[0])), CONFIRMING_SAMPLES_MIN]
+            }
             (Mode::Slo, false) => [
                 WINDOW_SAMPLES_MIN.max(targets(TARGETS[0])),
                 WINDOW_SAMPLES_MAX.max(targets(TARGETS[1])),
@@ -368,8 +372,9 @@ impl<H: Latencies> UserStep<H> {
         }
         self.add(sample);
         if self.is_confirming() {
-            for (class, tallies) in self.tallies.iter_mut().enumerate() {
-                tallies.push(tally(&sample.classes[class], settings.limit_ns(class)));
+            for index in settings.judged() {
+                let ended = settings.ended(sample, index);
+                self.tallies[index].push(tally(ended, settings.limit_ns(index)));
             }
         }
         let ended = self.sum.requests_ended();
@@ -382,7 +387,10 @@ impl<H: Latencies> UserStep<H> {
                 _ if ended < wanted => false,
                 (Mode::Capacity, false) => is_steady(&self.rates),
                 (Mode::Capacity, true) => self.knows_peak(),
-                (Mode::Slo, false) => is_believed(&self.sum.classes) && self.is_answered(),
+                (Mode::Slo, false) => {
+                    let ended = settings.judged().map(|index| settings.ended(&self.sum, index));
+                    is_believed(ended) && self.is_answered(settings)
+                }
                 (Mode::Qos, _) => {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     let is_enough =
@@ -394,10 +402,10 @@ impl<H: Latencies> UserStep<H> {
     }
 
     /// Requests of a class that ended in the window, with their latencies, and those open at its
-    /// end, with their ages.
-    fn requests(&self, class: usize) -> H {
-        let mut requests = self.sum.classes[class].clone();
-        requests.add(&self.sum.open[class]);
+    /// end, with their ages; by a rule the loads.
+    fn requests(&self, settings: &Settings, index: usize) -> H {
+        let mut requests = settings.ended(&self.sum, index).clone();
+        requests.add(&settings.open(&self.sum, index));
         requests
     }
 
@@ -408,8 +416,8 @@ impl<H: Latencies> UserStep<H> {
 
     /// Whether a class misses its target in a short step, whatever its open requests do.
     fn is_late(&self, settings: &Settings) -> bool {
-        (0..3).any(|class| {
-            let requests = self.requests(class);
+        settings.judged().any(|class| {
+            let requests = self.requests(settings, class);
             let p95_ns = requests.quantile_ns(0.95);
             requests.count() >= VALUES_MIN
                 && p95_ns.is_some_and(|p95_ns| !settings.is_in_time(class, p95_ns))
@@ -418,10 +426,12 @@ impl<H: Latencies> UserStep<H> {
 
     /// Share of late requests by class, of the window so far.
     fn late(&self, settings: &Settings) -> [Option<LateShare>; 3] {
-        std::array::from_fn(|class| {
-            let open = tally(&self.sum.open[class], settings.limit_ns(class));
-            LateShare::of(&self.tallies[class], open)
-        })
+        let mut late = [None; 3];
+        for index in settings.judged() {
+            let open = tally(&settings.open(&self.sum, index), settings.limit_ns(index));
+            late[index] = LateShare::of(&self.tallies[index], open);
+        }
+        late
     }
 
     /// Whether a patient step knows if its requests are in time, where it looks now. A miss needs
@@ -435,23 +445,24 @@ impl<H: Latencies> UserStep<H> {
         let is_beyond = |class: usize| {
             late[class].is_some_and(|late| {
                 // Where none was answered, a few open ones suffice.
-                let is_starved = self.sum.classes[class].count() == 0;
+                let is_starved = settings.ended(&self.sum, class).count() == 0;
                 late.is_beyond() && (is_starved || late.requests >= VALUES_MIN)
             })
         };
-        if (0..3).any(is_beyond) {
+        if settings.judged().any(is_beyond) {
             return true;
         }
         has_enough
             && self.rates.len() >= CONFIRMING_SAMPLES_MIN
-            && self.is_answered()
+            && self.is_answered(settings)
             && late.iter().flatten().all(LateShare::is_within)
     }
 
-    /// Whether a request has ended of every class that has open ones.
-    fn is_answered(&self) -> bool {
+    /// Whether a request has ended of every class that has open ones, and by a rule a load has.
+    fn is_answered(&self, settings: &Settings) -> bool {
         let mut classes = self.sum.classes.iter().zip(&self.sum.open);
         classes.all(|(ended, open)| ended.count() > 0 || open.count() == 0)
+            && (settings.rule.is_none() || self.sum.context.load.count() > 0)
     }
 
     /// Whether it is time to look at a patient step: at its end, and before that each time after
@@ -555,23 +566,31 @@ impl<H: Latencies> UserStep<H> {
             Some([at(0.5)?, at(0.95)?, at(0.99)?])
         };
         let class_p95_ns: [Option<u64>; 3] = std::array::from_fn(|class| {
-            let p95_ns = self.requests(class).quantile_ns(0.95)?;
+            if settings.rule.is_some() {
+                return self.sum.classes[class].quantile_ns(0.95);
+            }
+            let p95_ns = self.requests(settings, class).quantile_ns(0.95)?;
             // Open requests alone show a miss, and no success.
             let is_known =
                 self.sum.classes[class].count() > 0 || !settings.is_in_time(class, p95_ns);
             is_known.then_some(p95_ns)
         });
-        let worst = class_p95_ns
-            .iter()
-            .enumerate()
-            .filter_map(|(class, p95_ns)| Some((class, settings.of_target(class, (*p95_ns)?))))
-            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let context = &self.sum.context;
+        let turns = context.turns_found + context.turns_missed;
+        let reuse_share = (turns > 0).then(|| context.turns_found as f64 / turns as f64);
+        let worst = match settings.rule {
+            Some(rule) => rule.judge(context.load.quantile_ns(0.95), reuse_share),
+            None => class_p95_ns
+                .iter()
+                .enumerate()
+                .filter_map(|(class, p95_ns)| Some((class, settings.of_target(class, (*p95_ns)?))))
+                .max_by(|a, b| a.1.total_cmp(&b.1))
+                .map(|(class, saturation)| (Part::Class(class), saturation)),
+        };
         let (mean, uncertainty) = match (self.mode, self.patient) {
             (Mode::Capacity, true) => mean_and_share(&blocks(&self.rates)),
             _ => mean_and_share(&self.rates),
         };
-        let context = &self.sum.context;
-        let turns = context.turns_found + context.turns_missed;
         StepResult {
             users: self.users,
             window_s: self.seconds,
@@ -591,7 +610,7 @@ impl<H: Latencies> UserStep<H> {
             late: if self.is_confirming() { self.late(settings) } else { [None; 3] },
             storage: self.storage(),
             saturation: worst.map(|(_, saturation)| saturation),
-            worst: worst.map(|(class, _)| Part::Class(class)),
+            worst: worst.map(|(part, _)| part),
             used_share: None,
             time: self.sum.time,
             loads: context.load.count(),
@@ -601,7 +620,7 @@ impl<H: Latencies> UserStep<H> {
                 .zip(context.load.quantile_ns(0.95))
                 .map(Into::into),
             storage_io_p95_ns: context.storage_io.quantile_ns(0.95),
-            reuse_share: (turns > 0).then(|| context.turns_found as f64 / turns as f64),
+            reuse_share,
             drive_busy_share: self.sum.drive_busy_ns.map(|ns| ns as f64 / 1e9 / self.seconds),
         }
     }

@@ -93,6 +93,7 @@ pub(super) fn settings(mode: Mode, initial_users: u32) -> Settings {
         scale_down_factor: 0.5,
         target_saturation: 1.0,
         targets_ns: [50_000_000, 100_000_000, 1_000_000_000],
+        rule: None,
         storage: StorageTargets {
             read_p95_ns: 200_000_000,
             write_p95_ns: 500_000_000,
@@ -127,6 +128,58 @@ fn qos(conclusion: &Conclusion) -> &QosAnswer {
         Answer::Qos(answer) => answer,
         other => panic!("{other:?}"),
     }
+}
+
+/// A search by what storage does for requests: its answer, for loads of 20 ms by user and a cache
+/// that finds all turns of so many users.
+fn by_rule(rule: LoadRule, cached_users: u32) -> Conclusion {
+    let settings = Settings { rule: Some(rule), ..settings(Mode::Slo, 2) };
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+    for _ in 0..20_000 {
+        let users = autoscaler.users();
+        let load_ns = u64::from(users) * 20_000_000;
+        let sample = Sample {
+            length_ns: 1_000_000_000,
+            // No class is ever within its own target.
+            classes: [0; 3].map(|_| List(vec![60_000_000_000; users as usize])),
+            context: ContextUse {
+                load: List(vec![load_ns; users as usize]),
+                turns_found: 100 * u64::from(users.min(cached_users)),
+                turns_missed: 100 * u64::from(users.saturating_sub(cached_users)),
+                ..ContextUse::default()
+            },
+            ..Sample::default()
+        };
+        if autoscaler.observe(&sample) == Decision::Stop {
+            break;
+        }
+    }
+    autoscaler.conclude()
+}
+
+#[test]
+fn a_rule_is_met_by_loads_and_by_what_is_found_whatever_the_classes_take() {
+    let rule = LoadRule { load_p95_ns: 1_000_000_000, reuse_share: 0.7 };
+    // 50 users load in a second; the turns of 21 users are 70 % of those of 30.
+    for (cached_users, users, part) in [(1_000, 50, Part::Load), (21, 30, Part::Reuse)] {
+        let found = by_rule(rule, cached_users);
+        let answer = qos(&found);
+        assert!((answer.users..=answer.users + 2).contains(&users), "{users}: {answer:?}");
+        assert!(answer.confirmed && found.conclusive, "{}", found.reason);
+        assert_eq!(answer.broke.as_ref().unwrap().part, Some(part));
+        assert!(found.reason.contains("served within the targets of --slo"), "{}", found.reason);
+    }
+    let none = by_rule(LoadRule { load_p95_ns: 1, reuse_share: 0.7 }, 1_000);
+    assert_eq!((qos(&none).users, qos(&none).confirmed), (0, false), "{}", none.reason);
+}
+
+#[test]
+fn a_rule_of_all_turns_allows_no_miss() {
+    let rule = LoadRule { load_p95_ns: 1_000, reuse_share: 1.0 };
+    assert_eq!(rule.judge(Some(500), Some(1.0)), Some((Part::Load, 0.5)));
+    let (part, over) = rule.judge(Some(500), Some(0.999)).unwrap();
+    assert!(part == Part::Reuse && over > 1.0, "{over}");
+    assert_eq!(rule.judge(None, None), None);
 }
 
 #[test]
