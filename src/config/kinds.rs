@@ -467,9 +467,9 @@ path_kinds! {
 }
 
 /// Targets by which users count as served; `none`: there are none.
-pub struct Served;
+pub struct SloTargets;
 
-impl Kind for Served {
+impl Kind for SloTargets {
     type Typed = String;
     type Checked = Option<ServedRule>;
     type Bounds = ();

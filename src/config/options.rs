@@ -10,7 +10,7 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Served, Share, Time};
+use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, SloTargets, Time};
 use super::listen::Listen;
 use super::places::Places;
 use super::table::{Compared, Setting, settings};
@@ -212,7 +212,7 @@ settings! {
         /// load-p95 is the largest P95 of the time in which a request loads what was there before
         /// it, and reuse the smallest share of earlier turns that are still found. One that is left
         /// out is 1s or 70%. Both are met or missed: --target-saturation has no effect on them.
-        slo: Served = "none", "TARGETS";
+        slo: SloTargets = "none", "TARGETS";
     }
 
     section "Tiers" {
