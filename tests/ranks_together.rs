@@ -36,6 +36,8 @@ fn one_autoscaler_sees_what_all_ranks_do_and_ends_all_of_them() {
 #[test]
 fn limits_of_ranks_add_up() {
     let scratch = Scratch::new("ranks-limits");
+    // Each rank warns of a directory that is missing on its machine.
+    std::fs::create_dir(scratch.store()).unwrap();
     let command = |rank| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
         command.args(["saturate", "--size-gb", "0.0625", "--time-limit", "6", "--no-iops"]);
