@@ -281,7 +281,7 @@ impl Check<'_> {
             latency_p99: time(tail.unwrap_or(median)),
             deep: text.deep.as_ref().map(|deep| self.deep(deep)),
             burst_bytes_per_s: self
-                .given("burst_mb_per_s", &text.burst_mb_per_s, 0.001, MB_PER_S_MAX)
+                .given("burst_mb_per_s", &text.burst_mb_per_s, text.mb_per_s.value, MB_PER_S_MAX)
                 .map(|rate| rate * MB),
         }
     }
@@ -388,6 +388,7 @@ gpu:
             ),
             ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
             ("flush_us: 500", "both_mb_per_s: 900", 7, "give duplex: true"),
+            ("burst_mb_per_s: 8000", "burst_mb_per_s: 2000", 2, "2000 is out of bounds: 3000"),
             ("gib: 80", "gib: -1", 13, "gib: -1 is out of bounds"),
             ("copy_mb_per_s: 50000", "copy: 1", 14, "copy_mb_per_s"),
             ("latency_us: 8\n", "latency_us: 0\n", 15, "latency_us: 0 is out of bounds"),

@@ -37,6 +37,9 @@ pub(crate) struct DeviceCounts<'a> {
     pub ios: [u64; 2],
 }
 
+/// Share of a cgroup's limit that a run used on average from which on it is told.
+const THROTTLE_TOLD: f64 = 0.5;
+
 /// Limit of a cgroup on the I/O of a device below the data files, and a run's use of it.
 #[derive(Clone, Debug)]
 pub(crate) struct ThrottleUse {
@@ -69,6 +72,11 @@ impl ThrottleUse {
             .throttle_shares(rates)
             .max_by(|(_, one), (_, other)| order(one).total_cmp(&order(other)))?;
         Some(ThrottleUse { told: machine.throttled([throttle])?, share })
+    }
+
+    /// Whether it may have held up I/Os: one that is met in moments alone is used by half.
+    pub fn is_told(&self) -> bool {
+        self.share.is_none_or(|share| share >= THROTTLE_TOLD)
     }
 
     /// The finding as a sentence without its full stop.

@@ -689,7 +689,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     for text in shortfalls {
         warnings.push(warning(Code::Engine, text.clone(), None));
     }
-    if let Some(throttle) = result.throttle() {
+    if let Some(throttle) = result.throttle().filter(|throttle| throttle.is_told()) {
         warnings.push(warning(Code::DriveThrottled, throttle.sentence(), None));
     }
     if let Some(text) = result.machine.in_memory() {

@@ -282,7 +282,7 @@ fn limit_to(result: &mut RunResult, bytes_per_s: u64) {
 fn a_limit_of_a_cgroup_is_told_with_its_use() {
     for (bytes_per_s, told) in [
         (GIB / 10, "100 % of which the run used: the figures are of that limit rather than of the"),
-        (GIB, "10 % of which the run used on average"),
+        (GIB / 6, "60 % of which the run used on average"),
     ] {
         let mut result = busy();
         limit_to(&mut result, bytes_per_s);
@@ -292,8 +292,10 @@ fn a_limit_of_a_cgroup_is_told_with_its_use() {
         let words = format!("a cgroup limits reads of nvme0n1 to {limit}/s, {told}");
         assert!(of_it.text.starts_with(&words), "{}", of_it.text);
     }
-    // Each of two drives moved 64 % of what it was allowed to.
     let mut result = busy();
+    limit_to(&mut result, GIB);
+    assert!(warnings_of(&result).iter().all(|one| one.code != Code::DriveThrottled));
+    // Each of two drives moved 64 % of what it was allowed to.
     limit_to(&mut result, GIB / 10);
     let second = ChainLink { numbers: "8:16".to_owned(), ..link("sdb", "disk", None) };
     let limit = Throttle { numbers: "8:16".to_owned(), ..result.machine.throttles[0].clone() };

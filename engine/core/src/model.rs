@@ -331,7 +331,9 @@ impl DeviceModel {
         let turned = !self.is_duplex && state.last.is_some_and(|last| last != kind);
         let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
         let part = usize::from(self.is_duplex && kind == IoKind::Write);
-        let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
+        // When a place is free for it.
+        let ready = now.max(self.place_free_at(state, now));
+        let start = state.free_at[part].max(ready);
         let is_cached = kind == IoKind::Write && self.write_cache.bytes > 0;
         // Whoever comes behind a write that waits for the cache waits too.
         let waits_ns = if is_cached { self.wait_for_cache_ns(state, start, bytes) } else { 0.0 };
@@ -362,7 +364,16 @@ impl DeviceModel {
         let latency = latencies.at(mix(state.taken));
         let done = match self.burst_period {
             Nanos::ZERO => free_at,
-            _ => self.burst_end(state, part, now, start, free_at, direction.moves_in_burst(bytes)),
+            _ => {
+                // What is limited apart is one drive.
+                let others = state.bursts.each_mut().map(|bursts| bursts.done_of(now))[1 - part];
+                let own = &mut state.bursts[part];
+                if start == ready {
+                    own.first = ready;
+                }
+                let moves = direction.moves_in_burst(bytes);
+                self.burst_end(own, others.max(ready), free_at, moves)
+            }
         };
         let done = done.saturating_add(latency);
         if self.parallel_ios > 0 {
@@ -404,23 +415,9 @@ impl DeviceModel {
         written.saturating_add(Nanos::from_ns_f64(cached)).saturating_add(self.flush)
     }
 
-    /// When an I/O taken at `now` is done that an even drive would work on from `start` to `end`,
-    /// and that takes `moves` within a burst.
-    fn burst_end(
-        &self,
-        state: &mut DeviceState,
-        part: usize,
-        now: Nanos,
-        start: Nanos,
-        end: Nanos,
-        moves: Nanos,
-    ) -> Nanos {
-        // What is limited apart is one drive.
-        let free_at = state.bursts.each_mut().map(|bursts| bursts.done_of(now))[1 - part].max(now);
-        let own = &mut state.bursts[part];
-        if start == now {
-            own.first = now;
-        }
+    /// When an I/O is done that an even drive would have done at `end`, that nothing else holds up
+    /// from `free_at` on, and that takes `moves` within a burst.
+    fn burst_end(&self, own: &mut Bursts, free_at: Nanos, end: Nanos, moves: Nanos) -> Nanos {
         // What ends with a burst's share of the time is of that burst.
         let before = (end - own.first).saturating_sub(Nanos::from_ns(1)) / self.burst_period;
         own.add(own.first + self.burst_period * before, free_at, moves)
@@ -648,6 +645,24 @@ mod tests {
         assert_eq!([100, 100].map(|mb| serve(390, IoKind::Read, mb)), [515.0, 615.0]);
         assert_eq!(serve(400, IoKind::Write, 4), 416.0);
         assert!((closed_loop(&model, &[IoKind::Read], MIB, 4) / 1e9 - 1.0).abs() < 1e-2);
+    }
+
+    /// Four places of 8 ms moved seven times as much in bursts as without.
+    #[test]
+    fn parallel_places_hold_in_bursts_too() {
+        let mut model = DeviceModel::with_bandwidth(4e9, 4e9);
+        model.parallel_ios = 4;
+        for direction in [&mut model.read, &mut model.write] {
+            let latency = Nanos::from_ms(8);
+            (direction.latency, direction.latency_p99) = (latency, latency);
+        }
+        let even = closed_loop(&model, &[IoKind::Read], MIB, 64);
+        for burst_bytes_per_s in [None, Some(8e9)] {
+            model.burst_period = 100 * MILLISECOND;
+            model.read.burst_bytes_per_s = burst_bytes_per_s;
+            let rate = closed_loop(&model, &[IoKind::Read], MIB, 64);
+            assert!((rate / even - 1.0).abs() < 0.05, "{rate} {even}");
+        }
     }
 
     #[test]

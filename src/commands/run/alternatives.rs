@@ -251,6 +251,9 @@ impl<'a> Again<'a> {
                         if let Some(deep) = &mut direction.deep {
                             deep.bytes_per_s *= 2.0;
                         }
+                        if let Some(in_burst) = &mut direction.burst_bytes_per_s {
+                            *in_burst *= 2.0;
+                        }
                     }
                     model.both_bytes_per_s = model.both_bytes_per_s.map(|rate| rate * 2.0);
                     model.write_cache.bytes_per_s *= 2.0;

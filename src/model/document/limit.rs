@@ -177,7 +177,11 @@ fn none(document: &Document) -> Option<RunLimit> {
         return none("the run had no drive that could have limited it");
     }
     if let Some(memory) = ours.machine.memory() {
-        return none(&format!("the data was in memory ({memory}), and no drive limited the run"));
+        let limited = match ours.machine.throttles.is_empty() {
+            true => "and no drive limited the run",
+            false => "where a cgroup's limit stood in for a drive's",
+        };
+        return none(&format!("the data was in memory ({memory}), {limited}"));
     }
     if finished < REQUESTS_MIN {
         let requests = counted(finished, "request");

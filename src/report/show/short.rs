@@ -141,6 +141,7 @@ impl NoteWeight {
             | Code::DriveMediaErrors
             | Code::ReadsCached
             | Code::MemoryBacked
+            | Code::DriveThrottled
             | Code::MissesFree
             | Code::GpuEmulated
             | Code::Refused
