@@ -184,16 +184,16 @@ impl Storage {
         match self.bracket() {
             (Some(good), Some(bad)) => match between(good.users, bad.users, TOLERANCE) {
                 Some(users) => self.step(users, false),
-                None => self.confirm(good, Some(bad)),
+                None => self.confirm(Some(good), Some(bad)),
             },
             // A longer step has taken back what seemed too many.
             (Some(good), None) if good.users < self.settings.users_max && self.has_taken_back() => {
                 self.step(self.settings.more(good.users), false)
             }
-            (Some(good), None) => self.confirm(good, None),
+            (Some(good), None) => self.confirm(Some(good), None),
             (None, Some(bad)) => match self.settings.fewer(bad.users) {
                 Some(users) => self.step(users, false),
-                None => self.confirm_none(bad),
+                None => self.confirm(None, Some(bad)),
             },
             (None, None) => Wish::Stop,
         }
@@ -218,27 +218,18 @@ impl Storage {
 
     /// Longer steps with the most users that were not too many, and with the fewest that were: a
     /// short one may have met an unusual part of its load in either case.
-    fn confirm(&mut self, good: Point, bad: Option<Point>) -> Wish {
-        if let Some(wish) = self.look_for_peak(good, bad) {
+    fn confirm(&mut self, good: Option<Point>, bad: Option<Point>) -> Wish {
+        let Some(decisive) = good.or(bad) else { return Wish::Stop };
+        if let Some(wish) = self.look_for_peak(decisive, bad) {
             return wish;
         }
-        if good.patient {
-            let taken = self.patient_taken();
-            if let Some(bad) = bad.filter(|bad| !bad.patient && taken < PATIENT_MAX) {
-                return self.longer(bad.users);
-            }
+        if self.patient_taken() >= PATIENT_MAX {
             return Wish::Stop;
         }
-        self.longer(good.users)
-    }
-
-    /// A longer step with the fewest users, if they were too many in a short one.
-    fn confirm_none(&mut self, bad: Point) -> Wish {
-        match self.look_for_peak(bad, Some(bad)) {
-            Some(wish) => wish,
-            None if !bad.patient => self.longer(bad.users),
-            None => Wish::Stop,
-        }
+        let is_short = |point: &Point| !point.patient;
+        let next = self.unconfirmed_peak(decisive.users).or(good.filter(is_short));
+        let next = next.or(bad.filter(is_short));
+        next.map_or(Wish::Stop, |point| self.step(point.users, true))
     }
 
     /// Whether so many users were too many for the use of the storage alone, and no step has shown
@@ -268,28 +259,26 @@ impl Storage {
         self.climbing.then(|| self.step(self.settings.more(most), false))
     }
 
-    /// A longer step with so many users; before the first, one with those that moved the most, by
-    /// which it is judged how much of the storage is used.
-    fn longer(&mut self, users: u32) -> Wish {
-        if !self.points.iter().any(|point| point.patient) {
-            let own = self.points.iter().rev().find(|point| point.users == users);
-            let own = own.map_or(0.0, |point| point.load.bytes_per_s);
-            if let Some(best) = self.busiest(users).filter(|best| best.load.bytes_per_s > own) {
-                return self.step(best.users, true);
-            }
-        }
-        self.step(users, true)
+    /// Short step by which it would be judged how much of the storage is used: that with more users
+    /// than so many that moved the most, beyond noise more than all longer ones, or than as many
+    /// users where there is none.
+    fn unconfirmed_peak(&self, users: u32) -> Option<Point> {
+        let busiest = self.busiest(users).filter(|best| !best.patient)?;
+        let latest = self.latest();
+        let has_longer = latest.iter().any(|point| point.patient);
+        let counts = |point: &&Point| if has_longer { point.patient } else { point.users == users };
+        latest.iter().filter(counts).all(|point| pays(point, &busiest)).then_some(busiest)
     }
 
     /// Step with more users than `above` that shows what the storage can do: the one that moved the
     /// most. Where requests piled up, the storage never rested, and more users would only leave a
     /// longer backlog: it is the one with the fewest of those that moved as much.
-    fn busiest(&self, above: u32) -> Option<&Point> {
-        let by_rate = |a: &&Point, b: &&Point| a.load.bytes_per_s.total_cmp(&b.load.bytes_per_s);
-        let more = self.points.iter().filter(|point| point.users > above);
-        let growing = more.clone().filter(|point| point.grows());
+    fn busiest(&self, above: u32) -> Option<Point> {
+        let by_rate = |a: &Point, b: &Point| a.load.bytes_per_s.total_cmp(&b.load.bytes_per_s);
+        let more = self.latest().into_iter().filter(|point| point.users > above);
+        let growing = more.clone().filter(Point::grows);
         let Some(best) = growing.clone().max_by(by_rate) else { return more.max_by(by_rate) };
-        growing.filter(|point| !pays(point, best)).min_by_key(|point| point.users)
+        growing.into_iter().find(|point| !pays(point, &best))
     }
 
     /// Whether more users would show nothing new of what the storage can do.
@@ -437,6 +426,12 @@ impl Storage {
                 "requests did not pile up at the storage tier with up to {}, so that it is not \
                  known what it can do, and more users may be within the target",
                 counted(self.points.iter().map(|point| point.users).fold(0, u32::max))
+            ));
+        }
+        if let Some(busiest) = self.unconfirmed_peak(decisive.users) {
+            return Some(format!(
+                "{} moved more in a short window than any number of users in a longer one",
+                counted(busiest.users)
             ));
         }
         let backlog = decisive.load.backlog?;

@@ -226,6 +226,40 @@ fn the_most_users_are_confirmed_and_named() {
     assert!(reason.contains("its limit of 10 users"), "{reason}");
 }
 
+/// "1 user" was the answer by what a longer step had moved by chance, where short ones with other
+/// users had moved a quarter more.
+#[test]
+fn the_highest_throughput_is_confirmed_before_steps_are_judged_by_it() {
+    // Of a drive that does 100, 2 users want 72, and 16 had a quiet while.
+    let rate = |users: u32, patient: bool| match (users, patient) {
+        (16, true) => 70.0,
+        _ => 100.0f64.min(36.0 * f64::from(users)),
+    };
+    let mut search = Storage::new(target());
+    let (mut wish, mut longer) = (step(1), Vec::new());
+    while let Wish::Step { users, patient } = wish {
+        longer.extend(patient.then_some(users));
+        let load = load(2.0, rate(users, patient));
+        wish = search.after(&StepResult { patient, ..result(users, load) });
+    }
+    let (answer, reason) = search.conclude(&[]);
+    assert_eq!((answer.users, answer.confirmed), (2, true), "{longer:?}: {reason}");
+    assert_eq!(longer, [16, 8, 2, 3]);
+    // Where no more longer steps may be taken, the answer is in doubt.
+    let mut search = Storage { climbing: false, ..Storage::new(target()) };
+    for (users, patient) in [(32, false), (1, true), (2, true)] {
+        search.patient = patient;
+        search.after(&result(users, load(2.0, rate(users, patient))));
+    }
+    for _ in search.patient_taken()..PATIENT_MAX {
+        search.patient = true;
+        wish = search.after(&result(16, load(2.0, rate(16, true))));
+    }
+    let (answer, reason) = search.conclude(&[]);
+    assert_eq!((wish, answer.confirmed), (Wish::Stop, false));
+    assert!(reason.contains("32 users moved more in a short window than"), "{reason}");
+}
+
 /// A single longer step used all that longer steps had shown, which was what it had moved itself:
 /// "0 users" at 70 % of what short steps with more users had moved.
 #[test]
