@@ -136,8 +136,8 @@ pub struct DeviceModel {
 pub struct DeviceState {
     /// When the shared part is free again; of reads and of writes, if each has one, and of both.
     free_at: [Nanos; 3],
-    /// Bursts of each of these but the last.
-    bursts: [Bursts; 2],
+    /// Limits of each of these but the last, where the drive works in bursts.
+    limiters: [Limiter; 2],
     last: Option<IoKind>,
     /// I/Os taken so far: the next one's draw.
     taken: u64,
@@ -164,33 +164,67 @@ pub struct DeviceState {
     crowded: Occupation,
 }
 
-/// Bursts of a direction, or of both where they share a limit.
+/// Limit of a drive that works in bursts, on one direction or on both where they share it: what
+/// comes is let through at once, up to the limit's share of all slices that have begun. The rule is
+/// that of Linux's block throttling (`block/blk-throttle.c`, of 6.15 and later).
 #[derive(Clone, Debug, Default)]
-struct Bursts {
-    /// When the first began since all that was asked for before it was done.
-    first: Nanos,
-    /// The one that began last and those to come: when each begins, and when all is done that was
-    /// asked of it so far.
-    known: VecDeque<(Nanos, Nanos)>,
+struct Limiter {
+    /// Beginning of the first slice that counts, and the time after which the next I/O begins a new
+    /// one.
+    from: Nanos,
+    until: Nanos,
+    /// Time that what was let through since `from` occupies an even drive.
+    used: Nanos,
+    /// When the last I/O was let through.
+    last: Nanos,
+    /// Bursts of what it let through, the one that began last and those to come: when each begins,
+    /// and when the drive behind has done all of it.
+    bursts: VecDeque<(Nanos, Nanos)>,
 }
 
-impl Bursts {
-    /// When what has begun by `now` is done.
-    fn done_of(&mut self, now: Nanos) -> Nanos {
-        while self.known.get(1).is_some_and(|(begin, _)| *begin <= now) {
-            self.known.pop_front();
+impl Limiter {
+    /// When an I/O is let through that comes at `at` and occupies an even drive for `occupied`.
+    fn lets_through(&mut self, at: Nanos, slice: Nanos, occupied: Nanos) -> Nanos {
+        let is_first = self.last <= at;
+        let mut at = at.max(self.last);
+        let next = |time: Nanos| slice * (time / slice + 1);
+        match is_first && self.until < at {
+            true => (self.from, self.until, self.used) = (at, at + slice, Nanos::ZERO),
+            false => self.until = self.until.max(next(at + slice)),
         }
-        self.known.front().filter(|(begin, _)| *begin <= now).map_or(Nanos::ZERO, |burst| burst.1)
+        self.used = self.used.saturating_add(occupied);
+        at = at.max(self.from + slice * (self.used.saturating_sub(Nanos::from_ns(1)) / slice));
+        (self.last, self.until) = (at, self.until.max(next(at + slice)));
+        // What was not used is lost, but for the last slice before this one.
+        let past = (at - self.from) / slice;
+        if past >= 2 {
+            let lost = slice * (past - 1);
+            (self.from, self.used) = (self.from + lost, self.used.saturating_sub(lost));
+        }
+        at
     }
 
-    /// Adds an I/O that takes `moves` to the burst that begins at `begin`, where nothing else
-    /// occupies the drive until `free_at`; returns when it is done.
-    fn add(&mut self, begin: Nanos, free_at: Nanos, moves: Nanos) -> Nanos {
-        let before = self.known.back().map_or(Nanos::ZERO, |(_, done)| *done);
-        let done = free_at.max(begin).max(before).saturating_add(moves);
-        match self.known.back_mut() {
-            Some(burst) if burst.0 == begin => burst.1 = done,
-            _ => self.known.push_back((begin, done)),
+    /// Forgets bursts that no I/O from `now` on has to wait for.
+    fn forget(&mut self, now: Nanos) {
+        while self.bursts.get(1).is_some_and(|(begin, _)| *begin <= now) {
+            self.bursts.pop_front();
+        }
+    }
+
+    /// When the drive behind has done what was let through by `at`.
+    fn done_of(&self, at: Nanos) -> Nanos {
+        let before = self.bursts.iter().rev().find(|(begin, _)| *begin <= at);
+        before.map_or(Nanos::ZERO, |(_, done)| *done)
+    }
+
+    /// Adds an I/O let through at `at` that the drive behind does for `moves`, no earlier than
+    /// `free_at`; returns when it is done.
+    fn add(&mut self, at: Nanos, free_at: Nanos, moves: Nanos) -> Nanos {
+        let before = self.bursts.back().map_or(Nanos::ZERO, |(_, done)| *done);
+        let done = at.max(free_at).max(before).saturating_add(moves);
+        match self.bursts.back_mut() {
+            Some(burst) if at <= burst.1 => burst.1 = done,
+            _ => self.bursts.push_back((at, done)),
         }
         done
     }
@@ -354,7 +388,7 @@ impl DeviceModel {
         let free_at = start.saturating_add(occupied);
         state.free_at[part] = free_at;
         state.occupied[part].add(now, start, free_at);
-        let free_at = free_at.max(self.both_free_at(state, now, start, bytes));
+        let both_free_at = self.both_free_at(state, now, start, bytes);
         if kind == IoKind::Read {
             state.reads = state.reads.saturating_add(occupied);
         }
@@ -364,17 +398,15 @@ impl DeviceModel {
         let latency = latencies.at(mix(state.taken));
         let done = match self.burst_period {
             Nanos::ZERO => free_at,
-            _ => {
+            slice => {
+                state.limiters.iter_mut().for_each(|limiter| limiter.forget(now));
+                let at = state.limiters[part].lets_through(ready, slice, occupied);
                 // What is limited apart is one drive.
-                let others = state.bursts.each_mut().map(|bursts| bursts.done_of(now))[1 - part];
-                let own = &mut state.bursts[part];
-                if start == ready {
-                    own.first = ready;
-                }
-                let moves = direction.moves_in_burst(bytes);
-                self.burst_end(own, others.max(ready), free_at, moves)
+                let others = state.limiters[1 - part].done_of(at);
+                state.limiters[part].add(at, others, direction.moves_in_burst(bytes))
             }
         };
+        let done = done.max(both_free_at);
         let done = done.saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));
@@ -413,14 +445,6 @@ impl DeviceModel {
             false => 0.0,
         };
         written.saturating_add(Nanos::from_ns_f64(cached)).saturating_add(self.flush)
-    }
-
-    /// When an I/O is done that an even drive would have done at `end`, that nothing else holds up
-    /// from `free_at` on, and that takes `moves` within a burst.
-    fn burst_end(&self, own: &mut Bursts, free_at: Nanos, end: Nanos, moves: Nanos) -> Nanos {
-        // What ends with a burst's share of the time is of that burst.
-        let before = (end - own.first).saturating_sub(Nanos::from_ns(1)) / self.burst_period;
-        own.add(own.first + self.burst_period * before, free_at, moves)
     }
 
     /// Whether the bytes in flight matter.
@@ -645,6 +669,23 @@ mod tests {
         assert_eq!([100, 100].map(|mb| serve(390, IoKind::Read, mb)), [515.0, 615.0]);
         assert_eq!(serve(400, IoKind::Write, 4), 416.0);
         assert!((closed_loop(&model, &[IoKind::Read], MIB, 4) / 1e9 - 1.0).abs() < 1e-2);
+    }
+
+    /// Every slice had begun with nothing, so that a light load waited for what it had not used.
+    #[test]
+    fn a_burst_has_what_the_slice_before_left() {
+        let mut limiter = Limiter::default();
+        let ms = Nanos::from_ms;
+        let mut at = |at_ms, occupied_ms| {
+            let at = limiter.lets_through(ms(at_ms), ms(100), ms(occupied_ms));
+            at.as_ns_f64() / 1e6
+        };
+        assert_eq!([at(0, 4), at(90, 4), at(180, 192)], [0.0, 90.0, 180.0]);
+        assert_eq!([at(190, 1), at(190, 100), at(190, 100)], [200.0, 300.0, 400.0]);
+        // Of longer ago nothing is left, and of a pause neither.
+        assert_eq!([at(450, 1), at(600, 1), at(740, 200)], [450.0, 600.0, 740.0]);
+        assert_eq!([at(740, 100), at(740, 1)], [740.0, 800.0]);
+        assert_eq!([at(1_500, 100), at(1_500, 1)], [1_500.0, 1_600.0]);
     }
 
     /// Four places of 8 ms moved seven times as much in bursts as without.
