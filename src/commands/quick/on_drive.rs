@@ -17,7 +17,7 @@ use ringfall_report::quick::{
 };
 use ringfall_running::run::LoadsEnough;
 
-use super::speed::fitted;
+use super::speed::{fitted, too_quick};
 use super::{Found, GENERATION_FLAG, Times, Trials, measured};
 
 /// Flag of users who ask again at once.
@@ -104,23 +104,19 @@ impl Trials<'_> {
         Ok(Some(settled))
     }
 
-    /// Simulates the curve and the runs at the speed at which loads take as long as they did in all
-    /// runs; false when it was interrupted, which changes nothing, or the runs tell nothing.
+    /// Simulates the curve and the runs at the speed that the runs show; false when it was
+    /// interrupted, which changes nothing, or the runs tell nothing.
     fn settle(&self, settled: &mut Settled) -> Result<bool> {
         let runs = &settled.runs;
         if !runs.iter().all(DriveRun::is_judged) {
             return Ok(false);
         }
-        let loads_s = |run: &DriveRun, mean_s: f64| mean_s * run.figures.measured.loads as f64;
-        let mean_s = |run: &DriveRun| run.figures.measured.load_mean_s.unwrap_or(0.0);
-        let measured_s = runs.iter().map(|run| loads_s(run, mean_s(run))).sum();
-        let speed = fitted(measured_s, |speed| {
-            let predicted = self.predicted(runs, speed)?;
-            let all = runs.iter().zip(&predicted).map(|(run, predicted)| {
-                let is_judged = predicted.loads >= AVERAGE_LOADS_MIN;
-                predicted.load_mean_s.filter(|_| is_judged).map(|mean_s| loads_s(run, mean_s))
+        let speed = fitted(|speed| {
+            let runs = runs.iter().zip(self.predicted(runs, speed)?);
+            let off = runs.map(|(run, predicted)| {
+                too_quick(&QuickTry { measured: run.figures.measured.clone(), predicted })
             });
-            Ok(all.sum())
+            Ok(off.sum())
         })?;
         if speed != settled.speed {
             self.quick.tell(&format!(
