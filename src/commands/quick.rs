@@ -64,6 +64,8 @@ const SIMULATED_S: [u64; 2] = [300, 7_200];
 const FURTHER_RUNS_TIMES: f64 = 3.0;
 /// Longest run that is simulated for the length of the check, s.
 const CHECK_S_MAX: u64 = 7_200;
+/// Speeds of the drives on which the check is simulated besides, as shares above that of the runs.
+const CHECK_SPEEDS: [f64; 8] = [-8e-4, -6e-4, -4e-4, -2e-4, 2e-4, 4e-4, 6e-4, 8e-4];
 /// Largest number of users that is tried.
 const USERS_MAX: u32 = 4_096;
 
@@ -304,6 +306,7 @@ impl Quick<'_> {
             time_s: Some(self.args.time),
             check_s: None,
             check_predicted: None,
+            check_repeated: Vec::new(),
             limits,
             doubt: varied.as_ref().map(Varied::told),
             limits_deviation: varied.as_ref().map(Varied::deviation),
@@ -330,13 +333,20 @@ impl Quick<'_> {
         let of_run = deciding.map(|run| run.notes(self.missing.as_ref())).unwrap_or_default();
         let of_cgroup = throttled(&last.result.machine, &roofline);
         report.notes = of_run.into_iter().chain(of_cgroup).chain(failure).chain(of_space).collect();
+        let users = report.checked_users();
         let device = trials.device_at(speed);
-        let (check_s, predicted) =
-            Trials { device: &device, ..trials }.check(report.checked_users())?;
+        let (check_s, predicted) = Trials { device: &device, ..trials }.check(users)?;
+        let repeated = CHECK_SPEEDS.map(|apart| {
+            let device = trials.device_at(speed * (1.0 + apart));
+            Trials { device: &device, ..trials }.check_in(users, check_s)
+        });
+        let repeated = repeated.into_iter().collect::<Result<Vec<QuickPoint>>>()?;
         // All is measured by now: an interrupt only leaves the check with its least length, and
         // without a prediction.
-        report.check_s = (!interrupt.is_set()).then_some(check_s);
-        report.check_predicted = (!interrupt.is_set()).then_some(predicted);
+        if !interrupt.is_set() {
+            (report.check_s, report.check_predicted) = (Some(check_s), Some(predicted));
+            report.check_repeated = repeated;
+        }
         Ok(Some(report.judged()))
     }
 
@@ -596,8 +606,13 @@ impl Trials<'_> {
             let requests = &run.requests;
             Ok(requests.load.count().min(requests.completed()))
         })?;
+        Ok((check_s, self.check_in(users, check_s)?))
+    }
+
+    /// Figures that the check of an answer that takes so long is to bring.
+    fn check_in(&self, users: u32, check_s: u64) -> Result<QuickPoint> {
         let check = self.run_empty(users, check_s.max(CHECK_S_MIN).next_multiple_of(60))?;
-        Ok((check_s, QuickPoint::of(&Document::of(&check))))
+        Ok(QuickPoint::of(&Document::of(&check)))
     }
 
     /// A run from its beginning.

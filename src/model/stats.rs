@@ -260,6 +260,17 @@ pub fn trials_interval(dividend: &[f64], divisor: &[f64]) -> Option<Interval> {
     Some(Interval { low: (difference - reach).exp(), high: (difference + reach).exp() })
 }
 
+/// The interval of one further value of what these were drawn from, by the t distribution of the
+/// logarithms (Hahn and Meeker, Statistical Intervals, section 4.2.1). `None` with fewer than two
+/// values, or one that is not positive.
+pub fn further_interval(values: &[f64]) -> Option<Interval> {
+    let logs = logarithms(values)?;
+    let (middle, spread, count) = (mean(&logs)?, standard_deviation(&logs)?, logs.len() as f64);
+    let t = StudentsT::new(0.0, 1.0, count - 1.0).ok()?;
+    let reach = t.inverse_cdf((1.0 + CONFIDENCE) / 2.0) * spread * (1.0 + 1.0 / count).sqrt();
+    Some(Interval { low: (middle - reach).exp(), high: (middle + reach).exp() })
+}
+
 /// Trials a side that show a relative `difference` at 5 % significance with a power of 80 %, when
 /// trials spread with the coefficient of variation `cv`: n = 16 (cv / difference)² (Lehr, Sixteen
 /// S-squared over D-squared, Statistics in Medicine 11, 1992). At least 2, without which there is

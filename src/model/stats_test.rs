@@ -159,3 +159,15 @@ fn a_share_is_above_another_where_newcombe_s_interval_leaves_out_0() {
     assert!(!of(5, 5).is_above(of(5, 5)) && !of(1, 1).is_above(of(0, 0)));
     assert_eq!(of(0, 0).interval(), None);
 }
+
+#[test]
+fn a_further_value_lies_in_the_interval_of_those_before_it() {
+    assert_eq!((further_interval(&[1.0]), further_interval(&[1.0, 0.0])), (None, None));
+    let Interval { low, high } = further_interval(&[2.0; 3]).unwrap();
+    assert!((low - 2.0).abs() < 1e-12 && (high - 2.0).abs() < 1e-12);
+    // Of 9 values the t distribution with 8 degrees of freedom: 2.306.
+    let values: Vec<f64> = (0..9).map(|of| f64::from(of - 4).exp()).collect();
+    let reach = 2.306 * 7.5f64.sqrt() * (10.0f64 / 9.0).sqrt();
+    let Interval { low, high } = further_interval(&values).unwrap();
+    assert!((low.ln() + reach).abs() < 1e-2 && (high.ln() - reach).abs() < 1e-2, "{low} {high}");
+}

@@ -210,6 +210,10 @@ pub struct QuickReport {
     /// Figures of the check, by simulation of the same run in the same space; null in answers that
     /// do not have it.
     pub check_predicted: Option<QuickPoint>,
+    /// The same on drives that are a little quicker or slower, 0.02 to 0.08 %: how far apart the
+    /// figures of one load on one drive lie by chance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check_repeated: Vec<QuickPoint>,
     /// The drive's highest bandwidths.
     pub limits: QuickLimits,
     /// Doubt about the limits, as the search for them has told; null without any.

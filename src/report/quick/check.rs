@@ -1,21 +1,21 @@
 //! Check of an answer: a longer run of its users, held against what was expected of it and against
 //! the answer's own rule.
 
-use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_model::Document;
-use ringfall_model::stats::quantile_ranks;
+use ringfall_model::stats::{Interval, further_interval, geometric_mean};
 use serde_json::Value;
 
 use super::{
     LOADS_MIN, QuickPoint, QuickReport, SPACE_FLAG, USERS_FLAG, is_load_quick, is_one_disk,
-    limits_of_cgroups, others_used, quantile_s, time,
+    limits_of_cgroups, others_used, time,
 };
 
 /// Difference of two spaces from which on they are not the same, GiB: a check has whole MiB.
 const SPACE_STEP_GIB: f64 = 1.0 / 1024.0;
-/// Deviation of a check's figure from the expected one up to which it bears that out.
+/// Deviation of a check's figure from the expected one up to which it bears that out, as it does
+/// within its interval.
 const BORNE_OUT_TO: f64 = 0.1;
 
 /// Result of a check.
@@ -36,15 +36,15 @@ pub struct CheckFigure {
     pub name: &'static str,
     /// Target that the rule sets for it, in words; none where it sets none.
     pub target: Option<String>,
-    /// Figure of the same run simulated; none in answers that do not have it.
+    /// Figure of the same run simulated, the geometric mean of several simulations; none in answers
+    /// that do not have it.
     pub expected: Option<f64>,
     /// Figure of the check; none without loads, or without turns looked for.
     pub measured: Option<f64>,
     /// Writer of the figure with its unit.
     pub unit: fn(f64) -> String,
-    /// Ends of the quantile's interval at 95 %, by the number of loads; of a load's P50 and P95
-    /// alone, and none at an end where the quantile may lie beyond all loads.
-    pub interval: [Option<f64>; 2],
+    /// Interval at 95 % in which these simulations expect it; none in answers of one simulation.
+    pub interval: Option<Interval>,
 }
 
 impl CheckFigure {
@@ -54,23 +54,22 @@ impl CheckFigure {
         Some(measured / expected - 1.0)
     }
 
-    /// Interval in words; none where the figure has none.
-    pub fn interval_told(&self) -> Option<String> {
-        let [low, high] = self.interval.map(|end| end.map(self.unit));
-        match (low, high) {
-            (Some(low), Some(high)) => Some(format!("{low} to {high}")),
-            (Some(low), None) => Some(format!("{low} or more")),
-            (None, high) => high.map(|high| format!("{high} or less")),
-        }
+    /// Interval in words; empty where the figure has none.
+    pub fn interval_told(&self) -> String {
+        let told = |Interval { low, high }| {
+            let [low, high] = [low, high].map(self.unit);
+            format!("{low} to {high}")
+        };
+        self.interval.map(told).unwrap_or_default()
     }
 
-    /// Whether so few loads may deviate as much by chance: their interval has the expected figure.
-    fn is_by_chance(&self) -> bool {
-        let Some(expected) = self.expected else { return false };
-        let [low, high] = self.interval;
-        (low.is_some() || high.is_some())
-            && low.is_none_or(|low| low <= expected)
-            && high.is_none_or(|high| expected <= high)
+    /// Whether it is as expected; none where nothing is known to be expected.
+    fn is_as_expected(&self) -> Option<bool> {
+        let is_near = self.deviation()?.abs() <= BORNE_OUT_TO;
+        let is_inside = |interval: Interval| {
+            self.measured.is_some_and(|value| (interval.low..=interval.high).contains(&value))
+        };
+        Some(is_near || self.interval.is_some_and(is_inside))
     }
 }
 
@@ -85,37 +84,35 @@ impl QuickReport {
             return Err(differences.join(", "));
         }
         let measured = QuickPoint::of(document);
-        let loads = document.ringfall.histograms.decoded("context_load").unwrap_or_default();
-        let figures = self.figures(&measured, &loads);
+        let figures = self.figures(&measured);
         let finding = match self.why_open(document, &measured) {
             Some(why) => format!("open: {why}"),
-            None => self.found(&measured) + &borne_out(&figures, measured.loads),
+            None => self.found(&measured) + &borne_out(&figures),
         };
         Ok(Check { figures, finding, shortness: self.shortness(document) })
     }
 
-    /// Figures of a check, whose loads these are, beside those expected of it.
-    fn figures(&self, measured: &QuickPoint, loads: &Histogram) -> Vec<CheckFigure> {
-        let figure = |name, of: fn(&QuickPoint) -> Option<f64>, unit| CheckFigure {
-            name,
-            target: None,
-            expected: self.check_predicted.as_ref().and_then(of),
-            measured: of(measured),
-            unit,
-            interval: [None; 2],
-        };
-        let quantile = |name, of: fn(&QuickPoint) -> Option<f64>, quantile: f64| CheckFigure {
-            interval: quantile_ranks(loads.count(), quantile)
-                .map(|rank| quantile_s(loads, rank? as f64 / loads.count() as f64)),
-            ..figure(name, of, time)
+    /// Figures of a check beside those expected of it.
+    fn figures(&self, measured: &QuickPoint) -> Vec<CheckFigure> {
+        let figure = |name, of: fn(&QuickPoint) -> Option<f64>, unit| {
+            let simulated = self.check_predicted.iter().chain(&self.check_repeated);
+            let values: Vec<f64> = simulated.filter_map(of).collect();
+            CheckFigure {
+                name,
+                target: None,
+                expected: geometric_mean(&values).or(values.first().copied()),
+                measured: of(measured),
+                unit,
+                interval: further_interval(&values),
+            }
         };
         vec![
             figure("bandwidth", |of| Some(of.gib_per_s), |rate| format!("{rate:.2} GiB/s")),
             figure("loads", |of| Some(of.loads as f64), |count| format!("{count:.0}")),
-            quantile("load P50", |of| of.load_p50_s, 0.5),
+            figure("load P50", |of| of.load_p50_s, time),
             CheckFigure {
                 target: Some(format!("at most {}", time(self.load_p95_s))),
-                ..quantile("load P95", |of| of.load_p95_s, 0.95)
+                ..figure("load P95", |of| of.load_p95_s, time)
             },
             CheckFigure {
                 target: Some(format!("at least {:.0} %", self.reuse_share * 100.0)),
@@ -242,26 +239,20 @@ impl QuickReport {
     }
 }
 
-/// Clauses on which figures of a check of so many loads are as expected and which are not; empty
-/// where nothing was expected.
-fn borne_out(figures: &[CheckFigure], loads: u64) -> String {
-    let mut named: [Vec<String>; 3] = Default::default();
-    for figure in figures {
-        let Some(deviation) = figure.deviation() else { continue };
-        let told = format!("{} ({:+.0} %)", figure.name, deviation * 100.0);
-        match (deviation.abs() <= BORNE_OUT_TO, figure.is_by_chance()) {
-            (true, _) => named[0].push(figure.name.to_owned()),
-            (false, false) => named[1].push(told),
-            (false, true) => named[2].push(told),
-        }
-    }
-    let heads = [
-        "as expected within 10 %".to_owned(),
-        "further off".to_owned(),
-        format!("open, as {} vary by as much", counted(loads, "load")),
-    ];
-    let told = heads.iter().zip(&named).filter(|(_, names)| !names.is_empty());
-    told.map(|(head, names)| format!("; {head}: {}", names.join(", "))).collect()
+/// Clauses on which figures of a check are as expected and which are not; empty where nothing was
+/// expected.
+fn borne_out(figures: &[CheckFigure]) -> String {
+    let named = |is_wanted: bool| {
+        let told = figures.iter().filter(|figure| figure.is_as_expected() == Some(is_wanted));
+        let told = told.map(|figure| match (is_wanted, figure.deviation()) {
+            (false, Some(deviation)) => format!("{} ({:+.0} %)", figure.name, deviation * 100.0),
+            _ => figure.name.to_owned(),
+        });
+        told.collect::<Vec<String>>().join(", ")
+    };
+    let told = [("as expected", named(true)), ("further off", named(false))];
+    let told = told.iter().filter(|(_, names)| !names.is_empty());
+    told.map(|(head, names)| format!("; {head}: {names}")).collect()
 }
 
 #[cfg(test)]
@@ -337,50 +328,38 @@ mod tests {
         }
     }
 
-    /// "Borne out", of a P50 11 % above the expected one and a P95 17 % below it.
+    /// A P50 11 % above the expected one and a P95 17 % below it were "borne out", and then "open"
+    /// by the number of loads alone.
     #[test]
     fn a_check_tells_which_figures_it_bears_out_and_which_it_does_not() {
-        let report = report(4, 4);
+        let mut report = report(4, 4);
         let expected = report.check_predicted.clone().unwrap();
-        let told = |loads_ms: &[u64], measured: QuickPoint| {
-            let mut loads = Histogram::new();
-            loads_ms.iter().for_each(|ms| loads.record(ms * 1_000_000));
-            let measured = QuickPoint { loads: loads.count(), ..measured };
-            let figures = report.figures(&measured, &loads);
-            (borne_out(&figures, measured.loads), figures)
+        let told = |report: &QuickReport, measured: &QuickPoint| {
+            let figures = report.figures(measured);
+            (borne_out(&figures), figures[3].interval_told())
         };
-        // The P50 of 100 loads lies between the 40th and the 61st of them, 395 and 605 ms, and the
-        // P95 between the 90th and the longest, 895 ms and 1.055 s.
-        let hundred: Vec<u64> = (1..=99).map(|of| of * 10 - 5).chain([1_055]).collect();
-        let (all, figures) = told(&hundred, expected.clone());
-        let near = "; as expected within 10 %: bandwidth, loads, load P50, load P95, turns found";
-        assert_eq!(all, near);
-        let interval = figures[3].interval_told().unwrap();
-        assert!(interval.starts_with("89") && interval.contains(" ms to 1.0"), "{interval}");
+        let near = "; as expected: bandwidth, loads, load P50, load P95, turns found";
+        assert_eq!(told(&report, &expected), (near.to_owned(), String::new()));
+        let load_p95_s = expected.load_p95_s.unwrap();
         let changed = QuickPoint {
             gib_per_s: expected.gib_per_s / 2.0,
-            load_p50_s: Some(0.444),
-            load_p95_s: Some(0.83),
+            load_p95_s: Some(load_p95_s * 0.83),
             ..expected.clone()
         };
-        let part = "; further off: bandwidth (-50 %)";
-        let (noisy, _) = told(&hundred, changed.clone());
-        assert_eq!(
-            noisy,
-            "; as expected within 10 %: loads, turns found; further off: bandwidth (-50 %); \
-             open, as 100 loads vary by as much: load P50 (+11 %), load P95 (-17 %)"
-        );
-        // A thousand loads don't.
-        let thousand: Vec<u64> = (1..=1_000).map(|of| 400 + of * 45 / 100).collect();
-        let (off, _) = told(&thousand, changed);
-        assert!(off.contains(part) && off.contains(", load P95 (-17 %)"), "{off}");
-        assert!(off.contains("loads (+900 %), load P50 (+11 %)") && !off.contains("open"), "{off}");
-        // The P95 of 20 loads may be beyond the longest.
-        let (_, few) = told(&hundred[..20], expected);
-        assert!(few[3].interval_told().unwrap().ends_with(" or more"), "{few:?}");
-        let old = QuickReport { check_predicted: None, ..report.clone() };
-        let figures = old.figures(&old.measured, &Histogram::new());
-        assert_eq!((borne_out(&figures, 0), figures[3].interval_told()), (String::new(), None));
+        let off = "; as expected: loads, load P50, turns found; further off: bandwidth (-50 %), \
+                   load P95 (-17 %)";
+        assert_eq!(told(&report, &changed).0, off);
+        // Simulated again, a P95 varies by as much, and bandwidth does not.
+        report.check_repeated = [0.8, 0.9, 1.1, 1.25]
+            .map(|times| QuickPoint { load_p95_s: Some(load_p95_s * times), ..expected.clone() })
+            .to_vec();
+        let (by_chance, interval) = told(&report, &changed);
+        let by_chance_told = "; as expected: loads, load P50, load P95, turns found; further off: \
+                              bandwidth (-50 %)";
+        assert_eq!(by_chance, by_chance_told);
+        assert!(interval.contains(" ms to 1."), "{interval}");
+        let old = QuickReport { check_predicted: None, check_repeated: Vec::new(), ..report };
+        assert_eq!(told(&old, &changed), (String::new(), String::new()));
     }
 
     type Change = fn(&mut QuickReport, &mut RunResult);

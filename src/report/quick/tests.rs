@@ -56,6 +56,7 @@ pub(super) fn report(speed: u32, space: u32) -> QuickReport {
         time_s: Some(60),
         check_s: Some(120),
         check_predicted: Some(curve[2].clone()),
+        check_repeated: Vec::new(),
         limits: QuickLimits {
             read_gib_per_s: 3.0,
             write_gib_per_s: 2.0,

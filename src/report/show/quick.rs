@@ -265,9 +265,9 @@ pub fn check_page(report: &QuickReport, check: &Check) -> String {
     let table = Table::of(&check.figures)
         .text("", name)
         .count("expected", |figure| figure.expected.map(figure.unit))
+        .count("by chance (95 %)", |figure| figure.interval.map(|_| figure.interval_told()))
         .count("measured", |figure| figure.measured.map(figure.unit))
         .number("off", |off| format!("{:+.0} %", off * 100.0), CheckFigure::deviation)
-        .text("95 % interval", |figure| figure.interval_told().unwrap_or_default())
         .done();
     page.push_str(&table.page());
     let load = report.answer().and_then(|users| report.load_of(users));
