@@ -36,11 +36,13 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     for words in [
         "CAUTION    a result contradicts itself (slower.json: ",
         "differs    queue_depth (8 and 3)",
-        "not by     decode bytes",
-        "words      go by: the conclusion rests on it; also: ",
         "one run says",
     ] {
         assert!(page.contains(words), "{words:?} is not in: {page}");
+    }
+    let whole = text(&compare(&scratch.path, &["result.json", "slower.json", "--details"]));
+    for words in ["\nnot by     decode bytes", "\nwords      go by: the conclusion rests on it; "] {
+        assert!(whole.contains(words) && !page.contains(words), "{words:?}: {page} or {whole}");
     }
     assert!(!page.contains("(published: "), "{page}");
     assert!(page.split("\n\n").last().unwrap().starts_with("conclusion "), "{page}");
@@ -50,7 +52,7 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     let page = text(&compare(&scratch.path, &["result.json", "other.json"]));
     let third = page.lines().nth(2).unwrap();
     assert!(third.starts_with("conclusion The two can't be compared, since the models"), "{page}");
-    assert!(!page.contains("wall-clock throughput") && page.contains("--all-metrics"), "{page}");
+    assert!(!page.contains("wall-clock throughput") && page.contains("--details"), "{page}");
     let all = text(&compare(&scratch.path, &["result.json", "other.json", "--all-metrics"]));
     assert!(all.contains("wall-clock throughput, tokens/s"), "{all}");
     let trials = ["--baseline", "result.json", "again.json", "--candidate", "slower.json"];

@@ -32,9 +32,10 @@ pub struct TableArgs {
     /// everything else by name
     #[arg(long, value_enum, value_name = "ORDER")]
     pub sort: Option<Order>,
-    /// Show all metrics, not only the usual ones, and those of two results that can't be compared
-    #[arg(long)]
-    pub all_metrics: bool,
+    /// Show all metrics, not only the usual ones, and those of two results that can't be compared;
+    /// and of two results which metrics to go by, and why
+    #[arg(long, alias = "all-metrics")]
+    pub details: bool,
     /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,

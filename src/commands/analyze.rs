@@ -79,7 +79,7 @@ pub fn run(fast: &Path, slow: &Path, args: &TableArgs) -> Result<Exit> {
         );
         wrapped(&mut page, "", &text);
         for group in &groups {
-            table(&mut page, group, args.all_metrics);
+            table(&mut page, group, args.details);
         }
         if args.by.is_empty() {
             best_page(&mut page, &matched);

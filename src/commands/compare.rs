@@ -19,7 +19,7 @@ use super::{analyze, print, print_json, wrapped};
 use crate::cli::CompareArgs;
 
 /// Note in the place of figures that say nothing of each other.
-const ALL_METRICS: &str = "--all-metrics prints the figures of both all the same";
+const DETAILS: &str = "--details prints the figures of both all the same";
 
 /// Explanation of the words before the metrics to go by, and of those in the names of metrics.
 const LEGEND: &str = "go by: the conclusion rests on it; also: it shows less, and counts where two \
@@ -56,7 +56,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     if table.json {
         return print_json(&comparison);
     }
-    print(&page(&comparison, table.all_metrics))
+    print(&page(&comparison, table.details))
 }
 
 /// Whether a path is one of several results, by what it is or by its name.
@@ -118,7 +118,7 @@ fn answers(first: &Path, second: &Path) -> Result<Exit> {
     print(&page)
 }
 
-fn page(comparison: &Comparison, all_metrics: bool) -> String {
+fn page(comparison: &Comparison, with_details: bool) -> String {
     let mut page = String::new();
     for (name, files) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)]
     {
@@ -132,9 +132,9 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     for caution in &comparison.cautions {
         wrapped(&mut page, "CAUTION    ", caution);
     }
-    let has_figures = is_comparable || (all_metrics && !comparison.rows.is_empty());
+    let has_figures = is_comparable || (with_details && !comparison.rows.is_empty());
     if has_figures {
-        figures(&mut page, comparison, all_metrics);
+        figures(&mut page, comparison, with_details);
     }
     for difference in
         comparison.configuration_differences.iter().chain(&comparison.machine_differences)
@@ -149,7 +149,7 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
             wrapped(&mut page, "note       ", note);
         }
     } else if !comparison.rows.is_empty() {
-        wrapped(&mut page, "note       ", ALL_METRICS);
+        wrapped(&mut page, "note       ", DETAILS);
     }
     if is_comparable {
         page.push('\n');
@@ -158,18 +158,17 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     page
 }
 
-/// Writes the metrics of both, which of them to go by, and what was published for the preset that
-/// was run; with all metrics also what was published for each of those to go by.
-fn figures(page: &mut String, comparison: &Comparison, all_metrics: bool) {
-    let table = comparison_table(comparison, all_metrics);
+/// Writes the metrics of both, and what was published for the preset that was run; with details all
+/// metrics, which of them to go by, and what was published for each of those.
+fn figures(page: &mut String, comparison: &Comparison, with_details: bool) {
+    let table = comparison_table(comparison, with_details);
     let _infallible = writeln!(page, "\n{}", table.page());
-    for advice in &comparison.trust {
+    for advice in comparison.trust.iter().filter(|_| with_details) {
         let word = advice.trust.name();
         let title = Metric::title_of(advice.metric);
-        let why = if all_metrics { advice.told() } else { advice.why.clone() };
-        wrapped(page, &format!("{word:<10} "), &format!("{title}: {why}"));
+        wrapped(page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
     }
-    if !comparison.trust.is_empty() {
+    if with_details && !comparison.trust.is_empty() {
         wrapped(page, "words      ", LEGEND);
     }
     for row in &comparison.published {
