@@ -301,7 +301,7 @@ impl Store {
         let least = u64::from(shards) * SEGMENT_BYTES_MIN;
         if capacity_bytes < least {
             let told = format!(
-                "--storage-capacity-gb is too little for {shards} shards: give at least {:.4}",
+                "--storage-capacity-gb is too little for {shards} shards: give at least {:.4}GiB",
                 gib(least)
             );
             return Err(StoreError::Short(told));

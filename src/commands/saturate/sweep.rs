@@ -10,7 +10,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::{Room, human};
 use ringfall_model::write_json;
 use ringfall_report::show::io_size;
-use ringfall_report::show::table::{Table, fixed};
+use ringfall_report::show::table::{Table, fixed, latency};
 use ringfall_running::objects::{Objects, OpenError};
 use ringfall_running::saturate::{ObjectLimits, ObjectSweep, ObjectSweepError, sweep};
 
@@ -139,8 +139,8 @@ fn table(limits: &ObjectLimits) -> String {
         .count("in flight", |point| point.in_flight)
         .number("GiB/s", fixed(3), |point| point.bytes_per_s / GIB as f64)
         .number("requests/s", fixed(1), |point| point.requests_per_s)
-        .number("P50, ms", fixed(2), |point| point.latency_p50_us / 1e3)
-        .number("P99, ms", fixed(2), |point| point.latency_p99_us / 1e3)
+        .count("P50", |point| latency(point.latency_p50_us))
+        .count("P99", |point| latency(point.latency_p99_us))
         .count("retries", |point| point.retries)
         .widths(&[4, 8, 9, 9, 11, 10, 10, 8]);
     let mut page = table.done().page();

@@ -15,7 +15,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::write_json;
 use ringfall_report::show::io_size;
-use ringfall_report::show::table::{Table, fixed};
+use ringfall_report::show::table::{Table, fixed, latency};
 use ringfall_running::saturate::{
     SaturateError, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits, vram_measurements,
 };
@@ -209,8 +209,8 @@ fn table(limits: &VramLimits) -> String {
         .number("GiB/s", fixed(3), |way| way.best.bytes_per_s / GIB as f64)
         .count("I/O", |way| io_size(way.best.io_bytes))
         .count("depth", |way| way.best.depth)
-        .count("P50, us", |way| way.best.latency_p50_us)
-        .count("P99, us", |way| way.best.latency_p99_us)
+        .count("P50", |way| way.best.latency_p50_us.map(latency))
+        .count("P99", |way| way.best.latency_p99_us.map(latency))
         .widths(&[26, 8, 8, 7, 10, 10]);
     page.push_str(&table.done().page());
     if let Some(why) = &limits.why_not_gds {

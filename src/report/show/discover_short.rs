@@ -156,7 +156,10 @@ fn commands(page: &mut String, found: &Discovery) {
         format!("--cache-dir {directory}"),
         format!("--users {users}"),
         "--cpu-mem-gb 0".to_owned(),
-        format!("--storage-capacity-gb {:.1}", gib(kv.turn_bytes.saturating_mul(users)).max(0.1)),
+        format!(
+            "--storage-capacity-gb {:.1}GiB",
+            gib(kv.turn_bytes.saturating_mul(users)).max(0.1)
+        ),
         "--preallocate write".to_owned(),
         "--arrival closed".to_owned(),
         "--seed 42".to_owned(),
@@ -233,7 +236,7 @@ mod tests {
             "llama3.1-8b: 128 KiB of KV cache a token, 0.68 GiB a user's turn on average",
             "50.0 GiB free hold one turn of 73 users",
             "ringfall quick /mnt/kv",
-            "--cpu-mem-gb 0 --storage-capacity-gb 34.2 --preallocate write",
+            "--cpu-mem-gb 0 --storage-capacity-gb 34.2GiB --preallocate write",
             "ringfall discover --details",
         ] {
             assert!(words.contains(part), "{part} is not in:\n{page}");

@@ -5,7 +5,7 @@ use ringfall_workloads::model::built_in;
 
 use super::GIB;
 use super::prose::prose;
-use super::table::{Table, digits, fixed};
+use super::table::{Table, digits, fixed, latency};
 use ringfall_host::human_time as time;
 
 const WIDTH: usize = 96;
@@ -34,8 +34,8 @@ pub fn roofline_text(roofline: &Roofline) -> String {
         .count("IOPS", |(_, of)| of.iops)
         .count("I/O", |(_, of)| io_size(of.io_bytes))
         .count("depth", |(_, of)| of.depth)
-        .count("P50, us", |(_, of)| of.latency_p50_us)
-        .count("P99, us", |(_, of)| of.latency_p99_us)
+        .count("P50", |(_, of)| latency(of.latency_p50_us))
+        .count("P99", |(_, of)| latency(of.latency_p99_us))
         .text("", |(_, of)| if of.steady { "" } else { " not steady" })
         .widths(&[19, 8, 9, 8, 6, 9, 9]);
     let mut page = table.done().page();
@@ -55,13 +55,14 @@ pub fn roofline_text(roofline: &Roofline) -> String {
         if let Some(fastest) = limit.bandwidth.outrun() {
             let text = format!(
                 "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s {}: the speed of \
-                 this device varies; try when nothing else uses it, with a larger --size-gb",
+                 this device varies; try when nothing else uses it, with --size-gb {}GiB",
                 direction(limit.read_percent),
                 fastest.bytes_per_s / GIB,
                 fastest.seconds,
                 limit.bandwidth.best.bytes_per_s / GIB,
                 limit.bandwidth.best.seconds,
-                limit.bandwidth.best.ended()
+                limit.bandwidth.best.ended(),
+                digits(4.0 * roofline.range_bytes as f64 / GIB, 3)
             );
             wrapped(&mut page, "  note: ", &text);
         }
@@ -224,6 +225,10 @@ mod tests {
         assert!(words(&limits).contains("I/O buffers are in huge pages; those of most programs"));
         limits.huge_pages = Some(false);
         assert!(words(&limits).contains("I/O buffers are in pages of 4 KiB, as those of most"));
+        limits.range_bytes = 4 << 30;
+        let fast = Measured { bytes_per_s: 40.0 * GIB, seconds: 0.5, ..Measured::default() };
+        limits.limits[0].bandwidth.probes.push(fast);
+        assert!(words(&limits).contains("nothing else uses it, with --size-gb 16.0GiB"));
         limits.limits[0].bandwidth.knee.depth = 1;
         limits.limits.truncate(1);
         let page = words(&limits);

@@ -8,7 +8,7 @@ use super::axis::Axis;
 use super::chart::{Line, chart, ranges};
 use super::markup::Html;
 use super::shown;
-use crate::show::table::Table;
+use crate::show::table::{self, Table};
 use crate::show::{GIB, direction};
 
 /// Writes a device's limits as a page.
@@ -145,8 +145,8 @@ fn tried(roofline: &Roofline) -> Table {
         .count("depth", |(_, m)| m.depth)
         .number("GiB/s", shown, |(_, m)| m.bytes_per_s / GIB)
         .count("IOPS", |(_, m)| m.iops)
-        .number("P50, µs", shown, |(_, m)| m.latency_p50_us)
-        .number("P99, µs", shown, |(_, m)| m.latency_p99_us)
+        .count("P50", |(_, m)| table::latency(m.latency_p50_us))
+        .count("P99", |(_, m)| table::latency(m.latency_p99_us))
         .number("CPU-s/GiB", shown, |(_, m)| m.cpu_s_per_gib)
         .text("steady", |(_, m)| m.steady)
         .done()

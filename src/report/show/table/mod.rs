@@ -12,6 +12,8 @@ mod workbook;
 #[cfg(feature = "xlsx")]
 pub(super) use workbook::{add_sheet, write_workbook};
 
+use ringfall_host::human_time;
+
 /// Text of a figure that nobody knows, for people.
 pub(super) const UNKNOWN: &str = "–";
 
@@ -119,6 +121,12 @@ pub fn bandwidth(gib_per_s: f64) -> String {
         _ => (gib_per_s * 1024.0 * 1024.0, "KiB/s"),
     };
     format!("{} {unit}", figure(value))
+}
+
+/// Text of the latency of an I/O, given in µs, with the unit that suits it: `90.1 µs`, `1.35 ms`.
+#[must_use]
+pub fn latency(us: f64) -> String {
+    if us < 999.5 { format!("{} µs", digits(us, 3)) } else { human_time(us / 1e3) }
 }
 
 /// Text of a share as a percentage with one decimal.
@@ -323,6 +331,13 @@ mod tests {
         let told = [11.234, 0.0, 0.1, 0.05, 0.000_010_17].map(bandwidth);
         let expected = ["11.23 GiB/s", "0 GiB/s", "0.1000 GiB/s", "51.20 MiB/s", "10.66 KiB/s"];
         assert_eq!(told, expected);
+    }
+
+    /// A P99 was "1234567".
+    #[test]
+    fn a_latency_has_the_unit_that_suits_it() {
+        let told = [8.04, 90.1, 999.4, 999.5, 1_350.0, 1_234_567.0].map(latency);
+        assert_eq!(told, ["8.04 µs", "90.1 µs", "999 µs", "1.00 ms", "1.35 ms", "1.23 s"]);
     }
 
     #[test]
