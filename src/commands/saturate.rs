@@ -212,6 +212,8 @@ fn search(
         polling: polling(args),
         read_percents: check(args)?,
         iops: !args.no_iops,
+        // Nobody reads it in the answer of another command.
+        small_pages: usual != Some(RunDepth::OfLimits),
         usual,
         seed: args.seed,
         time_limit_s: args.time_limit,

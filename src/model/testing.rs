@@ -386,7 +386,7 @@ pub fn roofline(read: f64, write: f64) -> Roofline {
     let limit = |read_percent, bytes_per_s| {
         let best = Measured { bytes_per_s, ..Measured::default() };
         let best = Best { best: best.clone(), knee: best, probes: Vec::new(), settled: true };
-        Limit { read_percent, bandwidth: best, iops: None, usual: Vec::new() }
+        Limit { read_percent, bandwidth: best, ..Limit::default() }
     };
     Roofline {
         ringfall_roofline: ROOFLINE_VERSION,

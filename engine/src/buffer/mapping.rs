@@ -66,6 +66,19 @@ impl Mapping {
         Mapping::ordinary(length_bytes, libc::PROT_NONE)
     }
 
+    /// Maps `bytes` in pages of 4 KiB, as programs have their memory that do not ask for others,
+    /// and gives it its memory.
+    pub fn small(bytes: usize) -> Result<Mapping, SetupError> {
+        let mapping = Mapping::ordinary(bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES), OPEN)?;
+        // Failing where the kernel has no huge pages at all.
+        // SAFETY: the range is the mapping, of which no byte is changed.
+        let _advice = unsafe {
+            libc::madvise(mapping.as_ptr().cast(), mapping.length_bytes, libc::MADV_NOHUGEPAGE)
+        };
+        mapping.populate(0, mapping.length_bytes)?;
+        Ok(mapping)
+    }
+
     fn ordinary(length_bytes: usize, protection: i32) -> Result<Mapping, SetupError> {
         // Over-map by one huge page, so that an aligned start exists inside.
         let map_bytes = length_bytes + HUGE_PAGE_BYTES;
@@ -236,6 +249,13 @@ mod tests {
             let huge = huge_kib_of(mapping.as_ptr() as u64);
             assert!(huge.is_none_or(|kib| kib >= 2048), "{huge:?} KiB in huge pages");
         }
+        assert!(mapping.bytes().iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_mapping_in_small_pages_has_no_huge_one() {
+        let mapping = Mapping::small(4 * HUGE_PAGE_BYTES).unwrap();
+        assert_eq!(huge_kib_of(mapping.as_ptr() as u64).unwrap_or(0), 0);
         assert!(mapping.bytes().iter().all(|&byte| byte == 0));
     }
 

@@ -53,6 +53,9 @@ pub struct LoadPlan {
     pub bytes_max: Option<u64>,
     /// Random seed of offsets and directions.
     pub seed: u64,
+    /// Whether buffers are in pages of 4 KiB, also where there are huge ones; NVMe commands have
+    /// theirs in huge ones all the same.
+    pub small_pages: bool,
 }
 
 /// Why a load ended early.
@@ -314,6 +317,7 @@ mod tests {
             cpus: vec![None, None],
             bytes_max: None,
             seed: 7,
+            small_pages: false,
         }
     }
 
@@ -334,6 +338,16 @@ mod tests {
         load.stop().unwrap();
         let bytes = std::fs::read(file.path()).unwrap();
         assert!(bytes.chunks(4096).all(|block| block.iter().any(|&byte| byte != 0)));
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn buffers_are_in_small_pages_where_that_is_asked_for() {
+        let (directory, file) = scratch("small", 4096);
+        let plan = LoadPlan { small_pages: true, bytes_max: Some(1 << 20), ..plan(100) };
+        let load = Load::start(&file, &plan).unwrap();
+        load.open_window();
+        assert_eq!(load.stop().unwrap().huge_buffers, Some(false));
         directory.remove().unwrap();
     }
 

@@ -83,7 +83,11 @@ impl Worker {
         let (bytes, polling) = (self.plan.io_bytes as usize, self.plan.polling);
         match self.file.command_target() {
             None => {
-                let ring = LaneRing::new(self.file.raw_fd(), self.lanes, bytes, polling)?;
+                let make = match self.plan.small_pages {
+                    true => LaneRing::in_small_pages,
+                    false => LaneRing::new,
+                };
+                let ring = make(self.file.raw_fd(), self.lanes, bytes, polling)?;
                 self.keep_busy(ring, ready)
             }
             Some(target) => {

@@ -59,12 +59,33 @@ impl LaneRing {
         buffer_bytes: usize,
         polling: Polling,
     ) -> Result<LaneRing, SetupError> {
+        LaneRing::of_files(file, lanes, buffer_bytes, polling, lane_memory)
+    }
+
+    /// The same with buffers in pages of 4 KiB, as most programs have them.
+    pub fn in_small_pages(
+        file: RawFd,
+        lanes: u32,
+        buffer_bytes: usize,
+        polling: Polling,
+    ) -> Result<LaneRing, SetupError> {
+        let small = |bytes| Ok((Mapping::small(bytes)?, Some(false)));
+        LaneRing::of_files(file, lanes, buffer_bytes, polling, small)
+    }
+
+    fn of_files(
+        file: RawFd,
+        lanes: u32,
+        buffer_bytes: usize,
+        polling: Polling,
+        memory: fn(usize) -> LaneMemory,
+    ) -> Result<LaneRing, SetupError> {
         // Registered in pieces that no buffer straddles.
         let span = span_bytes(buffer_bytes);
         let config = RingConfig { entries: lanes, polling };
         let files =
             |setup: &RingSetup| Files::new(&[file], setup.features, setup.registered_span_bytes);
-        LaneRing::over(config, file, (lanes, buffer_bytes, span), files)
+        LaneRing::over(config, file, (lanes, buffer_bytes, span), memory, files)
     }
 }
 
@@ -108,7 +129,8 @@ impl LaneRing<Commands> {
     ) -> Result<LaneRing<Commands>, SetupError> {
         let command_bytes = target.command_bytes_max.into();
         let span = command_span_bytes(buffer_bytes as u64, command_bytes) as usize;
-        let mut ring = LaneRing::over(config, target.file, (lanes, buffer_bytes, span), |setup| {
+        let sizes = (lanes, buffer_bytes, span);
+        let mut ring = LaneRing::over(config, target.file, sizes, lane_memory, |setup| {
             Commands::new(&[target], setup.features, setup.registered_span_bytes)
         })?;
         ring.has_registered_buffers &= target.takes_registered;
@@ -116,11 +138,12 @@ impl LaneRing<Commands> {
     }
 }
 
-/// Memory for so many buffers of that size, and whether it is in huge pages; none where the kernel
-/// does not say.
-fn lane_memory(lanes: u32, buffer_bytes: usize) -> Result<(Mapping, Option<bool>), SetupError> {
-    assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
-    let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
+/// Memory for buffers, and whether it is in huge pages; none where the kernel does not say.
+type LaneMemory = Result<(Mapping, Option<bool>), SetupError>;
+
+/// So much memory, in huge pages where there are any.
+fn lane_memory(bytes: usize) -> LaneMemory {
+    let memory = Mapping::new(bytes, true)?;
     let is_huge = memory.make_huge();
     if is_huge == Some(false) {
         static TOLD: Once = Once::new();
@@ -135,9 +158,11 @@ impl<D: Dialect> LaneRing<D> {
         config: RingConfig,
         file: RawFd,
         (lanes, buffer_bytes, span): (u32, usize, usize),
+        memory: fn(usize) -> LaneMemory,
         dialect: impl FnOnce(&RingSetup<D::Entry, D::Answer>) -> D,
     ) -> Result<LaneRing<D>, SetupError> {
-        let (memory, huge_buffers) = lane_memory(lanes, buffer_bytes)?;
+        assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
+        let (memory, huge_buffers) = memory(buffer_bytes * lanes as usize)?;
         let mut setup: RingSetup<D::Entry, D::Answer> = RingSetup::sized(config)?;
         setup.register_files(&[file]).map_err(|error| {
             SetupError::new(

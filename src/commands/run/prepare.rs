@@ -137,6 +137,7 @@ impl Preparation<'_> {
             polling: Polling::None,
             read_percents: vec![100, 0],
             iops: false,
+            small_pages: false,
             usual: None,
             seed: plan.seed,
             time_limit_s: Some(FRESH_TIME_LIMIT_S),

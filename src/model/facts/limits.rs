@@ -97,6 +97,13 @@ pub struct Limit {
     pub bandwidth: Best,
     /// Largest rate of I/Os of the smallest size; null where it was not looked for.
     pub iops: Option<Best>,
+    /// Reads of the best point of `bandwidth`, measured briefly with buffers in pages of 4 KiB, as
+    /// fio and most engines have them; null where buffers were in such pages anyway or the kernel
+    /// does not say, for writes and mixes, for NVMe commands, for ranks and for several drives
+    /// together, where the time limit left no time, and in files of versions that did not measure
+    /// it.
+    #[serde(default)]
+    pub in_small_pages: Option<Measured>,
     /// Bandwidth of I/Os of a run's size with as many in flight as a run has, the shallowest first:
     /// what a run is to expect. Empty where it was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -67,6 +67,7 @@ pub fn precondition(
             cpus: plan.cpus[..threads].to_vec(),
             bytes_max: Some(bytes),
             seed: plan.seed,
+            small_pages: false,
         },
     )?;
     let overdue = Overdue::new(format!("the drive of {} to write", file.path().display()));

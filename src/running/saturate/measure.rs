@@ -8,8 +8,8 @@ use ringfall_core::units::GIB;
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{Access, Load, LoadError, LoadPlan};
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::Measured;
 use ringfall_model::facts::steady::steady_mean;
+use ringfall_model::facts::{Limit, Measured};
 use serde::{Deserialize, Serialize};
 
 use super::search::Point;
@@ -47,6 +47,11 @@ pub(super) struct RoundPace {
 }
 
 impl RoundPace {
+    /// All rounds.
+    pub fn longest(&self) -> Duration {
+        self.ramp + self.round * self.rounds_max as u32
+    }
+
     /// One round, the least that is measured.
     pub fn shortest(&self) -> Duration {
         self.ramp + self.round
@@ -217,6 +222,7 @@ pub(super) fn plan(
         cpus: settings.cpus.clone(),
         bytes_max: None,
         seed: settings.seed,
+        small_pages: false,
     }
 }
 
@@ -257,6 +263,37 @@ impl Bench<'_> {
         let rounds = reached.iter().map(|one| one.rounds.len()).sum::<usize>();
         let is_whole = measured.steady || rounds >= pace.rounds_max;
         Ok((measured, is_whole))
+    }
+}
+
+impl Bench<'_> {
+    /// Whether the best reads are tried with buffers in small pages too.
+    pub(super) fn tries_small_pages(&self) -> bool {
+        self.settings.small_pages && self.group.is_none() && self.file.command_target().is_none()
+    }
+
+    /// Probes the best reads with buffers in pages of 4 KiB, until `until` at the latest; nothing
+    /// where they were in such pages.
+    pub(super) fn small_pages(
+        &self,
+        limits: &mut [Limit],
+        until: Option<Instant>,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), SaturateError> {
+        let has_time = until.is_none_or(|until| Instant::now() + PROBE.shortest() <= until);
+        let is_tried = self.tries_small_pages() && self.huge_pages.get() == Some(true) && has_time;
+        let reads = limits.iter_mut().find(|limit| limit.read_percent == 100);
+        let Some(reads) = reads.filter(|_| is_tried) else { return Ok(()) };
+        let best = &reads.bandwidth.best;
+        let point = Point { io_bytes: best.io_bytes, depth: best.depth };
+        let plan = LoadPlan { small_pages: true, ..self.plan(point, 100) };
+        let is_enough = |rounds: &[f64]| PROBE.is_enough(rounds, until);
+        let reached = self.reach(plan, &PROBE, &is_enough, watcher)?;
+        // Those of all other loads are.
+        self.huge_pages.set(Some(true));
+        let measured = Measured { ranks_bytes_per_s: Vec::new(), ..sum(&reached) };
+        reads.in_small_pages = Some(measured);
+        Ok(())
     }
 }
 

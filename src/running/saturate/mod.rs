@@ -69,6 +69,8 @@ pub struct SaturateSettings {
     pub read_percents: Vec<u32>,
     /// Whether I/Os a second are looked for too.
     pub iops: bool,
+    /// Whether the best reads are tried with buffers in pages of 4 KiB too, by a process alone.
+    pub small_pages: bool,
     /// Runs of which the usual bandwidth is measured too, by a process alone; none: it is not.
     pub usual: Option<RunDepth>,
     /// Random seed of the offsets.
@@ -140,7 +142,9 @@ fn search_all(
     let usual = settings.usual.filter(|_| bench.group.is_none());
     let whole = bench.begin(watcher)?;
     let part = if usual.is_some() { 1.0 - USUAL_SHARE } else { 1.0 };
-    let budget = Budget { limit: whole.limit.map(|limit| limit.mul_f64(part)), ..whole };
+    let probe = if bench.tries_small_pages() { PROBE.longest() } else { Duration::ZERO };
+    let for_searches = |limit: Duration| limit.mul_f64(part) - probe.min(limit / 10);
+    let budget = Budget { limit: whole.limit.map(for_searches), ..whole };
     let prepared = bench.all_prepared()?;
     let are_commands = file.command_target().is_some();
     let before = Counted::now(&machine, are_commands);
@@ -155,13 +159,14 @@ fn search_all(
         let bandwidth = bench.search(Goal::Bandwidth, read_percent, share(), watcher)?;
         let iops = || bench.search(Goal::Iops, read_percent, share(), watcher);
         let iops = settings.iops.then(iops).transpose()?;
-        limits.push(Limit { read_percent, bandwidth, iops, usual: Vec::new() });
+        limits.push(Limit { read_percent, bandwidth, iops, ..Limit::default() });
     }
+    let until = whole.limit.map(|limit| whole.began + limit);
+    bench.small_pages(&mut limits, until, watcher)?;
     // The short windows of a device that works in bursts have one more of them or one less, and
     // its limiter's rate is that of any load.
     let has_bursts = limits.iter().any(|limit| limit.bandwidth.bursts().is_some());
     if let Some(depth) = usual.filter(|_| !has_bursts) {
-        let until = whole.limit.map(|limit| whole.began + limit);
         bench.usual(&mut limits, depth, until, watcher)?;
     }
     bench.dismiss();

@@ -68,7 +68,7 @@ pub fn together(
         });
         let bandwidth =
             Best { best: total.clone(), knee: total, probes: Vec::new(), settled: true };
-        limits.push(Limit { read_percent, bandwidth, iops: None, usual: Vec::new() });
+        limits.push(Limit { read_percent, bandwidth, ..Limit::default() });
     }
     let warnings: BTreeSet<&String> = alone.iter().flat_map(|drive| &drive.warnings).collect();
     let all = Roofline {

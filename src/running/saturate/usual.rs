@@ -129,6 +129,7 @@ mod tests {
             polling: Polling::None,
             read_percents: vec![100, 0],
             iops: false,
+            small_pages: false,
             usual: Some(RunDepth::OfLimits),
             seed: 1,
             time_limit_s: None,

@@ -138,6 +138,8 @@ fn tried(roofline: &Roofline) -> Table {
             rows.extend(best.probes.iter().map(|probe| (name.clone(), probe)));
             rows.push((format!("{name}, best"), &best.best));
         }
+        let small = limit.in_small_pages.iter();
+        rows.extend(small.map(|small| (format!("{name}, best, in 4 KiB pages"), small)));
     }
     Table::of(&rows)
         .text("", |(name, _)| name.as_str())
