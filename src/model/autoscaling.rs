@@ -104,10 +104,12 @@ pub struct Broke of bound: Bound<'_> {
     /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
     /// request ended.
     pub class: Option<String> = class(bound),
-    /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
-    /// queue`, `request queue`, `request backlog`, or in mode slo the class, or with `--slo`
-    /// `context load` or `reuse`; null when no request ended.
-    pub part: Option<String> = bound.broke.part.map(saturation::name),
+    /// Figure that decided: `storage throughput` where the latency of entries counted for no more
+    /// than with `qos_users`, `storage read latency`, `storage write latency`, `storage queue`,
+    /// `request queue`, `request backlog`, or in mode slo the class, or with `--slo` `context load`
+    /// or `reuse`; null when no request ended. Versions that did not tell the throughput apart have
+    /// a latency in its place.
+    pub part: Option<String> = bound.part(),
     /// Saturation with that number of users, as defined for `saturation_level` in
     /// `summary.autoscaling_stats`.
     pub saturation: Option<f64> = bound.broke.saturation,
@@ -544,13 +546,6 @@ fn within(result: &RunResult, conclusion: &Conclusion, users: u32) -> String {
         ),
         _ => "within the target saturation of the storage tier".to_owned(),
     }
-}
-
-/// Users of the first step beyond the answer, and the figure that broke there, in a word or two;
-/// none where no step was beyond it.
-#[must_use]
-pub fn first_beyond(result: &RunResult) -> Option<(u32, &'static str)> {
-    Bound::of(result).map(|bound| (bound.broke.users, bound.figure()))
 }
 
 /// Share of the drive's limits that a peak comes to, with the reads and writes of all steps; none

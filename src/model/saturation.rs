@@ -31,7 +31,7 @@ pub(crate) struct Bound<'a> {
 }
 
 /// A part's name as it stands in results.
-pub(crate) fn name(part: Part) -> String {
+fn name(part: Part) -> String {
     match part {
         Part::Class(class) => Class::NAMES[class].to_owned(),
         Part::Load => "context load".to_owned(),
@@ -92,19 +92,14 @@ impl<'a> Bound<'a> {
         Some((within, within.used_share?)).filter(|_| !is_slower)
     }
 
-    /// Name of the figure that broke, in a word or two.
-    pub(crate) fn figure(&self) -> &'static str {
-        match self.broke.part {
-            Some(Part::Class(class)) => Class::NAMES[class],
-            Some(Part::Load) => "load P95",
-            Some(Part::Reuse) => "reuse",
-            Some(Part::StorageRead | Part::StorageWrite) if self.less_used().is_some() => "used",
-            Some(Part::StorageRead) => "read",
-            Some(Part::StorageWrite) => "write",
-            Some(Part::StorageQueue | Part::RequestQueue) => "queue",
-            Some(Part::RequestBacklog) => "backlog",
-            None => "no answers",
-        }
+    /// Name of the figure that decided, as it stands in results.
+    pub(crate) fn part(&self) -> Option<String> {
+        Some(match self.broke.part? {
+            Part::StorageRead | Part::StorageWrite if self.less_used().is_some() => {
+                "storage throughput".to_owned()
+            }
+            part => name(part),
+        })
     }
 
     /// The part's P95, ms, and its target, if it is a latency.
@@ -429,11 +424,15 @@ mod tests {
                 assert!(broke.read_device_p95_ms > within.read_device_p95_ms, "{seed}: {told}");
                 let named = number(broke.read_device_p95_ms.unwrap());
                 assert!(told.contains(&format!("needed {named} ms")), "{seed}: {told}");
+                assert_eq!(bound.part().as_deref(), Some("storage read latency"), "{seed}");
             } else {
                 by_use += 1;
                 assert!(broke.gib_per_s.known() > within.gib_per_s.known(), "{seed}: {told}");
                 assert!(broke.used_share > within.used_share, "{seed}: {told}");
                 assert!(told.contains("storage moved"), "{seed}: {told}");
+                // It was the latency in JSON.
+                let part = found.qos_broke.as_ref().and_then(|broke| broke.part.as_deref());
+                assert_eq!(part, Some("storage throughput"), "{seed}");
             }
             // A latency beyond its target is not called within it.
             let is_beyond = within.read_device_p95_ms.unwrap() > 200.0;

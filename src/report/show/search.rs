@@ -1,10 +1,11 @@
-//! Terminal text of a search for users: its answer, and what each number of users came to.
+//! Text of a search for users: its answer, and the curve of what each number of users came to.
 
 use ringfall_host::human_time as time;
+use ringfall_model::Document;
 use ringfall_model::autoscaling::{self, AutoscalerReport, CurvePoint};
 use ringfall_model::stats::tail;
 
-use super::table::{Table, fixed};
+use super::table::{Mark, Table, fixed};
 use super::terminal::Summary;
 
 impl Summary<'_> {
@@ -13,36 +14,38 @@ impl Summary<'_> {
         for (label, line) in autoscaling::lines(self.result) {
             self.labelled(label, &line);
         }
-        let document = self.document;
-        let Some(search) = document.ringfall.autoscaler.as_ref() else { return };
-        if search.curve.is_empty() {
-            return;
+        if let Some((legend, table)) = curve(self.document) {
+            self.labelled("curve", &legend);
+            self.table(&table);
         }
-        let beyond = autoscaling::first_beyond(self.result);
-        let (columns, sign) = match Judged::of(search) {
-            Judged::Entries { verb } => (
-                format!(
-                    "; used: of the highest throughput; {verb} P95: the device's time for an entry"
-                ),
-                "; x: first beyond it",
-            ),
-            Judged::Requests => (
-                "; saturation: the worst figure over its target".to_owned(),
-                "; x: first beyond it",
-            ),
-            Judged::Throughput => (String::new(), ""),
-        };
-        let busy = search.curve.iter().any(|step| step.drive_busy_share.is_some());
-        let busy = if busy { "; busy: the drive" } else { "" };
-        self.labelled(
-            "curve",
-            &format!(
-                "reuse: earlier turns found; load: of a context{columns}{busy}; <-: the \
-                 answer{sign}"
-            ),
-        );
-        self.table(&curve(search, beyond));
     }
+}
+
+/// Curve of a result's search for users, and what its columns are; none without one, and where the
+/// steps are those of several searches.
+pub(super) fn curve(document: &Document) -> Option<(String, Table)> {
+    let ours = &document.ringfall;
+    let search = ours.autoscaler.as_ref().filter(|search| !search.curve.is_empty())?;
+    let is_of_one = ours.merged.is_none() || search.ranks.known().is_some();
+    is_of_one.then(|| (legend(search), steps(search)))
+}
+
+fn legend(search: &AutoscalerReport) -> String {
+    let (columns, sign) = match Judged::of(search) {
+        Judged::Entries { verb } => (
+            format!(
+                "; used: of the highest throughput; {verb} P95: the device's time for an entry"
+            ),
+            "; x: first beyond it",
+        ),
+        Judged::Requests => {
+            ("; saturation: the worst figure over its target".to_owned(), "; x: first beyond it")
+        }
+        Judged::Throughput => (String::new(), ""),
+    };
+    let busy = search.curve.iter().any(|step| step.drive_busy_share.is_some());
+    let busy = if busy { "; busy: the drive" } else { "" };
+    format!("reuse: earlier turns found; load: of a context{columns}{busy}; <-: the answer{sign}")
 }
 
 /// Figures by which a search judges a step.
@@ -69,13 +72,31 @@ impl Judged {
     }
 }
 
+/// Users of the first step beyond the answer, and the figure that broke there, as its column is
+/// called; none where no step was beyond it.
+fn first_beyond(search: &AutoscalerReport) -> Option<(u32, &str)> {
+    let broke = search.qos_broke.as_ref()?;
+    let figure = match broke.part.as_deref() {
+        None => "no answers",
+        Some("context load") => "load P95",
+        Some("storage throughput") => "used",
+        Some("storage read latency") => "read P95",
+        Some("storage write latency") => "write P95",
+        Some("storage queue" | "request queue") => "queue",
+        Some("request backlog") => "backlog",
+        Some(class_or_reuse) => class_or_reuse,
+    };
+    Some((broke.users.known()?, figure))
+}
+
 /// Steps of a search, a row for each number of users, with the figures that decide.
-fn curve(search: &AutoscalerReport, beyond: Option<(u32, &str)>) -> Table {
+fn steps(search: &AutoscalerReport) -> Table {
     let answer = search.peak_users.known().or(search.qos_users.known());
+    let beyond = first_beyond(search);
     let mark = |step: &CurvePoint| match (step.users.known(), beyond) {
-        (Some(users), _) if Some(users) == answer => "<-".to_owned(),
-        (Some(users), Some((most, figure))) if users == most => format!("x {figure}"),
-        _ => String::new(),
+        (Some(users), _) if Some(users) == answer => ("<-".to_owned(), Mark::Good),
+        (Some(users), Some((most, figure))) if users == most => (format!("x {figure}"), Mark::Bad),
+        _ => (String::new(), Mark::Plain),
     };
     let whole = |share: f64| format!("{:.0} %", share * 100.0);
     let told = |ms: Option<f64>| ms.map(time);
@@ -103,7 +124,7 @@ fn curve(search: &AutoscalerReport, beyond: Option<(u32, &str)>) -> Table {
     if search.curve.iter().any(|step| step.drive_busy_share.is_some()) {
         table = table.number("busy", whole, |step| step.drive_busy_share);
     }
-    table.text("", mark).done()
+    table.text("", |step| mark(step).0).marked(|step| mark(step).1).done()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use super::bars::{Share, shares};
 use super::markup::Html;
 use super::page::{Beside, known};
 use super::{Named, compare, or_dash, parts, shown};
-use crate::show::began;
 use crate::show::table::{Table, UNKNOWN, bandwidth as rate_told, percent};
+use crate::show::{began, search};
 use crate::suite::found;
 
 /// Writes the first screen: cards of one result, or a table of several.
@@ -31,6 +31,9 @@ pub(super) fn section(html: &mut Html, results: &[Named]) {
             html.heading("Figures");
             html.table(&beside(several));
         }
+    }
+    for named in results {
+        curve(html, named, results.len() > 1);
     }
     html.charts(&parts::overview(results));
     for named in results {
@@ -207,6 +210,16 @@ fn beside(results: &[Named]) -> Table {
         (name, cells.collect())
     };
     Beside { results, rows: names.enumerate().map(row).collect() }.table("")
+}
+
+/// Writes the curve of a search for users, where there was one.
+fn curve(html: &mut Html, named: &Named, is_named: bool) {
+    if let Some((legend, table)) = search::curve(&named.document) {
+        let of = if is_named { format!(", {}", named.name) } else { String::new() };
+        html.subheading(&format!("Curve of the search for users{of}"));
+        html.table(&table);
+        html.paragraph(&legend);
+    }
 }
 
 /// Writes the warnings of a result.

@@ -4,7 +4,9 @@ use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
 use ringfall_model::merge::merge;
 use ringfall_model::testing::{judged, nothing, rank_of_204};
-use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, QosAnswer};
+use ringfall_workloads::autoscale::{
+    Act, Answer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
+};
 use ringfall_workloads::contract::Class;
 
 use super::page::page;
@@ -148,6 +150,44 @@ fn a_search_without_a_step_is_told_by_its_reason_alone() {
     assert!(html.contains(&format!("<p class=\"verdict\">Search for users: {told}.</p>")));
     let users = result.plan.users;
     assert!(html.contains(&format!(" · {users} users at first (qos mode) · ")), "{users}");
+}
+
+/// A page had charts of a search, and none of the figures by which it judged its steps.
+#[test]
+fn a_search_has_its_curve_on_the_first_screen() {
+    let mut result = judged();
+    let entry = |users, act| Entry {
+        result: StepResult { users, used_share: Some(0.5), ..StepResult::default() },
+        act,
+    };
+    let broke = QosBreak {
+        users: 4,
+        part: Some(Part::StorageWrite),
+        saturation: Some(1.0),
+        largest_part: "storage",
+        largest_share: 1.0,
+    };
+    result.autoscale = Some(Conclusion {
+        mode: Mode::Qos,
+        initial_users: 2,
+        conclusive: true,
+        reason: String::new(),
+        answer: Answer::Qos(QosAnswer { users: 2, confirmed: true, broke: Some(broke) }),
+        entries: vec![entry(4, Act::ScaleDown), entry(2, Act::Stop)],
+    });
+    let html = page(&[Named { name: "a".into(), document: Document::of(&result) }]);
+    assert_well_formed(&html);
+    let screen = &html[..html.find("<h2>").unwrap()];
+    for part in [
+        "<h3>Curve of the search for users</h3>",
+        "<th class=\"n\">write P95</th>",
+        "<tr class=\"good\"><th class=\"n\">2</th>",
+        "<tr class=\"bad\"><th class=\"n\">4</th>",
+        "<td>x write P95</td></tr>",
+        "used: of the highest throughput",
+    ] {
+        assert!(screen.contains(part), "{part} is not in {screen}");
+    }
 }
 
 #[test]
