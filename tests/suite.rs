@@ -132,6 +132,7 @@ fn what_no_suite_can_be_is_refused_before_anything_runs() {
     dry.args(["suite", "--dry-run"]).current_dir(&scratch.path);
     let output = ended_well(dry.output().unwrap());
     assert!(text(&output).contains("mlperf_stress_70b"), "{}", text(&output));
+    assert!(text(&output).contains("  each run takes       at most "), "{}", text(&output));
     assert!(scratch.leftovers().is_empty(), "{:?}", scratch.leftovers());
 }
 

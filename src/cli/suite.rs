@@ -63,6 +63,9 @@ pub struct SuiteArgs {
     /// given
     #[arg(long, value_name = "GIB", value_parser = gib)]
     pub storage_capacity_gb: Option<f64>,
+    /// Take the space without asking, also on the system's own disk
+    #[arg(short = 'y', long)]
+    pub yes: bool,
     /// Directory for the results, logs and tables; results/suite-TIME when not given. A suite that
     /// was begun there is continued
     #[arg(short = 'o', long, value_name = "DIR")]

@@ -80,7 +80,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.trials > 1 {
         return trials::run(plan, command_line);
     }
-    let sources = or_tell_ranks(awaited(plan), prepare(plan))?;
+    let sources = or_tell_ranks(awaited(plan), prepare(plan, &command_line))?;
     let launch = Launch::open(plan)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let interrupt = interrupt()?;
@@ -137,7 +137,7 @@ pub(super) fn measured(
 }
 
 /// Checks everything that can be checked before anything is opened, then reads the inputs.
-fn prepare(plan: &Plan) -> Result<Sources> {
+fn prepare(plan: &Plan, command_line: &[String]) -> Result<Sources> {
     check_outputs(&all_outputs(plan).collect::<Vec<_>>())?;
     check_device_may_be_destroyed(plan)?;
     for trial in (1..=plan.trials).filter(|_| plan.trials > 1) {
@@ -146,7 +146,7 @@ fn prepare(plan: &Plan) -> Result<Sources> {
     super::tell(&ringfall_config::advice(&settings::with_free_space(plan)));
     // Before the handler is there, Ctrl-C ends the reading with the process.
     let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
-    super::tell(system_disk::warning(plan).as_slice());
+    system_disk::heed(plan, command_line)?;
     Ok(sources)
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ringfall_config::{Facts, GpuBackend, InputError, Options, Word, compact_utc, resolve};
+use ringfall_config::{Facts, GpuBackend, InputError, Options, Plan, Word, compact_utc, resolve};
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
 use ringfall_host::survey::{Root, Survey};
-use ringfall_host::{Room, escape};
+use ringfall_host::{Room, escape, human};
 use ringfall_model::document::ResultFile;
 use ringfall_model::{Document, write_json};
 use ringfall_report::show::{
@@ -17,6 +17,7 @@ use ringfall_report::show::{
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable, invocations};
 
+use super::run::system_disk;
 use super::{
     file_of, interrupt, is_bounded, machine_of, plan_of, print, print_json, run_args, write_form,
 };
@@ -39,7 +40,7 @@ pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
         },
         None => planned(args)?,
     };
-    let jobs = jobs(&suite)?;
+    let plans = plans(&suite)?;
     if !args.dry_run {
         super::refuse_launcher("a suite")?;
     }
@@ -53,9 +54,17 @@ pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
             (false, false) => print(page).map(drop),
         }
     };
-    say(&outlook(&suite, &directory))?;
+    say(&outlook(&suite, &directory, &plans))?;
     if args.dry_run {
         return Ok(Exit::Done);
+    }
+    let is_settled = args.resume.is_some() || args.yes;
+    if !is_settled && !system_disk::is_agreed(plans.iter().map(|(.., plan)| plan), true, false) {
+        refuse!(
+            "the suite did not begin: its data goes to the system's own disk (the file system of \
+             /), and nobody has agreed to the space that its runs take; give --yes, a size with \
+             --storage-capacity-gb, or --cache-dir on the drive to be measured"
+        );
     }
     let read = |directory: &PathBuf| Baseline::read(directory, &suite.invocations);
     let baseline = args.baseline.as_ref().map(read).transpose()?;
@@ -65,7 +74,7 @@ pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
         .map_err(|error| unusable(&format!("cannot create {}", directory.display()), error))?;
     write_json(&suite, &SavedSuite::path(&directory))
         .with_context(|| format!("the plan can't be written to {}", directory.display()))?;
-    let batch = Batch::new("suite", &directory, jobs);
+    let batch = Batch::new("suite", &directory, plans.into_iter().map(job).collect());
     let mut screen = Screen::new(args.quiet || args.json);
     screen.lines(&[suite_head()]);
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
@@ -164,22 +173,27 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     Ok((directory, begun))
 }
 
+/// A run that is possible here: its name, arguments and plan.
+type Planned = (String, Vec<String>, Plan);
+
 /// The runs that are possible here. Each is checked before the first begins.
-fn jobs(suite: &SavedSuite) -> Result<Vec<Job>> {
+fn plans(suite: &SavedSuite) -> Result<Vec<Planned>> {
     let possible = suite.invocations.iter().filter(|one| one.impossible.is_none());
-    let jobs = possible.map(|invocation| {
+    let plans = possible.map(|invocation| {
         let mut arguments = invocation.arguments();
         arguments.extend(suite.more_flags.iter().cloned());
         // The first word is the subcommand.
         let plan = run_args(arguments.iter().skip(1).cloned()).and_then(|args| plan_of(&args));
         let plan = plan.map_err(|error| in_run(&invocation.name, error))?;
-        let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
-        let trials = f64::from(plan.trials);
-        let expected_s = trials * (measured_s + BESIDES_S);
-        let is_bounded = is_bounded(&plan);
-        Ok(Job { is_bounded, ..Job::new(&*invocation.name, arguments, expected_s) })
+        Ok((invocation.name.clone(), arguments, plan))
     });
-    jobs.collect()
+    plans.collect()
+}
+
+fn job((name, arguments, plan): Planned) -> Job {
+    let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
+    let expected_s = f64::from(plan.trials) * (measured_s + BESIDES_S);
+    Job { is_bounded: is_bounded(&plan), ..Job::new(name, arguments, expected_s) }
 }
 
 fn in_run(name: &str, error: InputError) -> InputError {
@@ -194,16 +208,22 @@ fn given_in(flags: &[String]) -> Result<Options, InputError> {
 }
 
 /// Describes the planned runs before the first begins.
-fn outlook(suite: &SavedSuite, directory: &Path) -> String {
+fn outlook(suite: &SavedSuite, directory: &Path, plans: &[Planned]) -> String {
+    let most =
+        |of: fn(&Plan) -> u64| human(plans.iter().map(|(.., plan)| of(plan)).max().unwrap_or(0));
+    let disk = most(|plan| system_disk::taken(plan).map_or(0, |taken| taken.bytes));
+    let takes = format!("at most {disk} of disk and {} of memory", most(system_disk::memory_bytes));
     let data = suite.invocations.iter().flat_map(|one| &one.flags);
     let data = data
         .filter(|flag| flag.flag == "--cache-dir")
         .find_map(|flag| Some(format!("{}: {}", flag.value.as_ref()?, flag.reason)));
     format!(
-        "Suite of {} runs; --seed 42 for all of them\n  {:<20} {}\n  {:<20} {}\n{}\n",
+        "Suite of {} runs; --seed 42 for all of them\n  {:<20} {}\n  {:<20} {}\n  {:<20} {}\n{}\n",
         suite.invocations.iter().filter(|one| one.impossible.is_none()).count(),
         "data",
         escape::terminal(&data.unwrap_or_else(|| "no run needs storage".to_owned())),
+        "each run takes",
+        takes,
         "results",
         escape::terminal_path(directory),
         suite_plan_page(&suite.invocations, &suite.more_flags)

@@ -1,27 +1,106 @@
-//! Warning before a run that may take much of the system's own disk: a mount that is missing, or
-//! the default of all that is free.
+//! Warning before a run that may take much of the system's own disk, and consent to that: a mount
+//! is missing, or all that is free is taken by default.
 
+use std::io::IsTerminal as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ringfall_config::{Plan, Preallocate};
+use ringfall_config::{InputError, Origin, Plan, Preallocate};
 use ringfall_core::units::GIB;
 use ringfall_host::{free_bytes, human};
 
 use super::ranks::{FREE_PERCENT, storage_share_bytes};
+use crate::commands::tell;
 
 /// Least space of which a run warns, bytes: a tier of half that size leaves most systems enough.
 const WARNED_BYTES_MIN: u64 = 16 * GIB;
 
-/// Sentence about the first directory of the plan that is on the file system of `/`; none where
-/// none is, or where it is there and little of it can be taken.
-pub(super) fn warning(plan: &Plan) -> Option<String> {
+/// Tells what a run may take of the system's own disk. Where much of it is taken and nobody said
+/// how much, somebody at a terminal is asked; elsewhere a run of a plain DIR is refused, and one of
+/// the reference's command lines goes on, as scripts and harnesses start those.
+///
+/// # Errors
+/// It is not to begin.
+pub(super) fn heed(plan: &Plan, command_line: &[String]) -> Result<(), InputError> {
+    tell(warning(plan).as_slice());
+    let is_typed = command_line.get(1).is_some_and(|word| word == "run") && plan.rank.is_none();
+    if is_agreed([plan], is_typed, true) {
+        return Ok(());
+    }
+    refuse!(
+        "the run did not begin, as nobody has agreed to what it may take of the system's own disk: \
+         give its size, such as --storage-capacity-gb 10GiB, or a directory on the drive to be \
+         measured"
+    )
+}
+
+/// Whether the plans may take what they take of the system's own disk. Somebody is asked if
+/// `may_ask`, on a terminal alone; `is_scripted`: command lines of the reference go on unasked.
+pub(in crate::commands) fn is_agreed<'a>(
+    plans: impl IntoIterator<Item = &'a Plan>,
+    may_ask: bool,
+    is_scripted: bool,
+) -> bool {
+    let is_terminal = || std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_asked = may_ask && is_terminal();
+    let is_much = |plan: &&Plan| taken(plan).is_some_and(|taken| taken.is_much_of_the_system_s());
+    let sizes = plans.into_iter().filter(is_much);
+    let sizes = sizes.filter_map(|plan| plan.origins.get("storage_capacity_gb"));
+    let all: Vec<Consent> = sizes.map(|size| consent(*size, is_asked, is_scripted)).collect();
+    !all.contains(&Consent::Lacking) && (!all.contains(&Consent::Asked) || says_yes())
+}
+
+/// What a run needs that takes much of the system's disk.
+#[derive(Debug, PartialEq, Eq)]
+enum Consent {
+    Given,
+    Asked,
+    Lacking,
+}
+
+/// By where the run's size comes from.
+fn consent(size: Origin, is_asked: bool, is_scripted: bool) -> Consent {
+    match size {
+        Origin::Default | Origin::Own if is_asked => Consent::Asked,
+        Origin::Default if is_scripted => Consent::Given,
+        Origin::Default | Origin::Own => Consent::Lacking,
+        _ => Consent::Given,
+    }
+}
+
+/// Asks on the terminal whether to go on.
+fn says_yes() -> bool {
+    ringfall_host::stderr::tell(format_args!("go on? Answer y to do so:"));
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(&*answer.trim().to_lowercase(), "y" | "yes")
+}
+
+/// Space that a run may take in a directory.
+pub(in crate::commands) struct Taken<'a> {
+    place: &'a Path,
+    /// At most, bytes.
+    pub bytes: u64,
+    is_on_root: bool,
+}
+
+impl Taken<'_> {
+    /// Whether it is so much of the file system of `/` that somebody is to agree.
+    pub fn is_much_of_the_system_s(&self) -> bool {
+        self.is_on_root && self.bytes >= WARNED_BYTES_MIN
+    }
+}
+
+/// Space that the plan takes in its first directory on the file system of `/`, or else in its
+/// first; none where it takes none, or where that is unknown.
+pub(in crate::commands) fn taken(plan: &Plan) -> Option<Taken<'_>> {
     if plan.is_without_storage || plan.object_url().is_some() {
         return None;
     }
     let root = std::fs::metadata("/").ok()?.dev();
     let on_root = |place: &&PathBuf| device_below(place) == Some(root);
-    let place = plan.cache_dirs.iter().find(on_root)?;
+    let root_place = plan.cache_dirs.iter().find(on_root);
+    let place = root_place.or(plan.cache_dirs.first())?;
     let free = free_bytes(place)?;
     let bytes = match plan.storage_capacity_bytes {
         0 => match storage_share_bytes(plan) {
@@ -30,9 +109,21 @@ pub(super) fn warning(plan: &Plan) -> Option<String> {
         },
         bytes => bytes.min(free),
     };
-    match bytes >= WARNED_BYTES_MIN {
-        true => Some(sentence(place, place.exists(), bytes, plan.preallocate)),
-        false => missing(place),
+    Some(Taken { place, bytes, is_on_root: root_place.is_some() })
+}
+
+/// Memory that the plan takes for its CPU tier and its buffers, bytes.
+pub(in crate::commands) fn memory_bytes(plan: &Plan) -> u64 {
+    plan.cpu_memory_bytes.saturating_add(plan.io_buffer_bytes)
+}
+
+/// Sentence about the first directory of the plan that is on the file system of `/`; none where
+/// none is, or where it is there and little of it can be taken.
+pub(super) fn warning(plan: &Plan) -> Option<String> {
+    let taken = taken(plan).filter(|taken| taken.is_on_root)?;
+    match taken.is_much_of_the_system_s() {
+        true => Some(sentence(&taken, taken.place.exists(), plan.preallocate, memory_bytes(plan))),
+        false => missing(taken.place),
     }
 }
 
@@ -53,20 +144,28 @@ fn device_below(place: &Path) -> Option<u64> {
     Some(std::fs::metadata(there).ok()?.dev())
 }
 
-fn sentence(place: &Path, is_there: bool, bytes: u64, preallocate: Preallocate) -> String {
+fn sentence(
+    taken: &Taken<'_>,
+    is_there: bool,
+    preallocate: Preallocate,
+    memory_bytes: u64,
+) -> String {
     let place = match is_there {
-        true => format!("{} is on the system's own disk (the file system of /)", place.display()),
-        false => made_there(place),
+        true => {
+            let place = taken.place.display();
+            format!("{place} is on the system's own disk (the file system of /)")
+        }
+        false => made_there(taken.place),
     };
     let takes = match preallocate {
         Preallocate::Grow => "may take",
         Preallocate::Reserve => "reserves",
         Preallocate::Write => "first writes",
     };
-    let bytes = human(bytes);
+    let (bytes, memory) = (human(taken.bytes), human(memory_bytes));
     format!(
-        "{place}: the run {takes} {bytes} there, and frees it at its end; name a directory on the \
-         drive to be measured, or give a smaller --storage-capacity-gb"
+        "{place}: the run {takes} {bytes} there, and {memory} of memory, and frees them at its \
+         end; name a directory on the drive to be measured, or give a smaller --storage-capacity-gb"
     )
 }
 
@@ -82,18 +181,31 @@ mod tests {
     #[test]
     fn the_space_on_the_system_s_disk_is_named_and_when_it_is_taken() {
         let place = Path::new("/mnt/nvme/kv");
-        let told = |is_there, preallocate| sentence(place, is_there, 66 * GIB, preallocate);
+        let taken = Taken { place, bytes: 66 * GIB, is_on_root: true };
+        let told = |is_there, preallocate| sentence(&taken, is_there, preallocate, 12 * GIB);
         let written = told(false, Preallocate::Write);
         for part in [
             "/mnt/nvme/kv does not exist",
             "first writes 66.0 GiB",
-            "frees it at its end",
+            "and 12.0 GiB of memory, and frees them at its end",
             "--storage-capacity-gb",
         ] {
             assert!(written.contains(part), "{part}: {written}");
         }
         let grown = told(true, Preallocate::Grow);
         assert!(grown.contains("is on the system's own disk") && grown.contains("may take 66.0"));
+    }
+
+    /// A run or a suite took 95 % of the system's disk without asking.
+    #[test]
+    fn a_run_that_was_given_no_size_asks_and_scripts_of_the_reference_go_on() {
+        for size in [Origin::Default, Origin::Own] {
+            assert_eq!(consent(size, true, true), Consent::Asked);
+            assert_eq!(consent(size, false, false), Consent::Lacking);
+        }
+        assert_eq!(consent(Origin::Own, false, true), Consent::Lacking);
+        assert_eq!(consent(Origin::Default, false, true), Consent::Given);
+        assert_eq!(consent(Origin::CommandLine, true, false), Consent::Given);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
             plan.trials
         );
     }
-    let sources = or_tell_ranks(awaited(plan), prepare(plan))?;
+    let sources = or_tell_ranks(awaited(plan), prepare(plan, &command_line))?;
     let interrupt = interrupt()?;
     let launch = Launch::open(plan)?;
     let mut complete = Complete::default();
