@@ -81,7 +81,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
             run_or_tell(plan, &args.run, &file, typed)
         }
         cli::Command::Quick(args) => ended(commands::quick::run(&args, typed)),
-        cli::Command::Report(args) => ended(commands::report::report(&args)),
+        cli::Command::Report(args) => ended(commands::report::report(&args, &typed)),
         cli::Command::Layouts(args) => ended(commands::layouts::run(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),

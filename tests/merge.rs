@@ -55,6 +55,10 @@ fn real_results_are_merged_and_what_can_t_be_is_named() {
     recorded(&scratch);
     let output = ended_well(merge(&scratch.path, &["a.json", "b.json", "--output", "m.json"]));
     assert!(text(&output).contains("2 results"), "{}", text(&output));
+    let report = ["report", "a.json", "b.json", "--output", "r.json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    let reported = ended_well(command.args(report).current_dir(&scratch.path).output().unwrap());
+    assert_eq!(text(&reported), text(&output).replace("m.json", "r.json"));
     let one: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("a.json")).unwrap()).unwrap();
     let two: Value =

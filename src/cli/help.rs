@@ -12,17 +12,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ("Plan", &["layouts", "trace", "simulate", "sweep", "suite"]),
     (
         "Other",
-        &[
-            "mlperf",
-            "audit",
-            "checkpoint",
-            "datagen",
-            "merge",
-            "config",
-            "schema",
-            "completions",
-            "man",
-        ],
+        &["mlperf", "audit", "checkpoint", "datagen", "config", "schema", "completions", "man"],
     ),
 ];
 

@@ -113,7 +113,8 @@ pub enum Command {
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]
     Replay(ReplayArgs),
-    /// Turn results into an HTML page, a workbook, CSV or a fio job; a page can compare several
+    /// Turn results into an HTML page, a workbook, CSV or a fio job, or merge them into one; a page
+    /// can compare several
     Report(ReportArgs),
     /// Print the JSON Schema of the results, or of something else that ringfall writes as JSON
     Schema(SchemaArgs),
@@ -126,7 +127,9 @@ pub enum Command {
     /// Compare two results, or two collections of them: ratios with confidence intervals, and which
     /// of the two is better
     Compare(CompareArgs),
-    /// Merge results of one configuration: counters add up, and histograms merge exactly
+    /// Merge results of one configuration, as `report` does into a .json file: counters add up, and
+    /// histograms merge exactly
+    #[command(hide = true)]
     Merge(MergeArgs),
     /// Run named workloads one after the other, with parameters for this machine, and compare them
     /// in one table; an interrupted suite can be continued
@@ -234,10 +237,15 @@ pub struct ReportArgs {
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Output file: an HTML page (.html), a workbook (.xlsx) or CSV (.csv) with a row for each
-    /// result, or a fio job (.fio)
+    /// result, a fio job (.fio), or the results merged into one (.json): counters of runs of one
+    /// configuration add up, and histograms merge exactly. Of a directory that holds results of
+    /// ranks in rank_N/ those are merged
     #[arg(long, aliases = ["html-output", "xlsx-output"])]
     #[arg(value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
+    /// Merge results even if their configurations differ; for an --output that ends in .json
+    #[arg(long)]
+    pub allow_different: bool,
 }
 
 /// Why the command line gives no command to carry out.

@@ -151,7 +151,7 @@ fn the_help_lists_every_command_once_and_first_those_that_one_starts_with() {
         assert_eq!(listed, usize::from(!command.is_hide_set()), "{begin} {help}");
     }
     // Those that have become part of others are still understood.
-    for line in ["ringfall replay t.csv", "ringfall analyze a b"] {
+    for line in ["ringfall replay t.csv", "ringfall analyze a b", "ringfall merge a b"] {
         assert!(parsed(line).is_ok(), "{line}");
     }
 }

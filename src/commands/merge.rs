@@ -1,4 +1,5 @@
-//! `ringfall merge`: several results as one.
+//! Several results as one: `ringfall report` into a .json file, or by its older name `ringfall
+//! merge`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};

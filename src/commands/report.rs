@@ -15,17 +15,29 @@ use ringfall_model::{Code, Warning};
 use ringfall_report::show::{Named, write_html, write_sheet};
 
 use super::run::write_fio_job;
-use super::{print, refuse_input, tell};
-use crate::cli::ReportArgs;
+use super::{merge, print, refuse_input, tell};
+use crate::cli::{MergeArgs, ReportArgs};
 
-/// Makes a page or a table of results.
-pub fn report(args: &ReportArgs) -> Result<Exit> {
+/// Makes a page or a table of results, or merges them.
+pub fn report(args: &ReportArgs, command_line: &[String]) -> Result<Exit> {
     let output = &args.output;
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let ending = ending.to_ascii_lowercase();
+    if ending == "json" {
+        let (files, output) = (args.results.clone(), Some(output.clone()));
+        let allow_different = args.allow_different;
+        return merge::run(
+            &MergeArgs { files, output, allow_different, json: false },
+            command_line,
+        );
+    }
+    if args.allow_different {
+        refuse!("--allow-different is for merging: give an --output that ends in .json");
+    }
     let is_table = matches!(&*ending, "xlsx" | "csv");
     if !is_table && !matches!(&*ending, "html" | "htm" | "fio") {
-        let what = "has an unknown ending: give a name that ends in .html, .xlsx, .csv or .fio";
+        let what =
+            "has an unknown ending: give a name that ends in .html, .xlsx, .csv, .fio or .json";
         refuse!("--output {} {what}", output.display());
     }
     if ending == "xlsx" {

@@ -1,4 +1,4 @@
-//! `ringfall merge` of ranks: the files of a directory, and what is printed of each rank.
+//! Merging of ranks: the files of a directory, and what is printed of each rank.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

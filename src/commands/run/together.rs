@@ -171,7 +171,7 @@ pub(super) fn conclude(
             (true, _) => None,
             (false, true) => Some(
                 "rank 0 has not answered, and may have merged nothing; merge the ranks' results \
-                 with `ringfall merge`",
+                 with `ringfall report DIR --output all.json`",
             ),
             (false, false) => {
                 Some("rank 0 did not get the results of all ranks: the merged result lacks some")
@@ -306,7 +306,8 @@ fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
                 false => "it is too large for MPI, and its directory is not the same here",
             };
             return Err(anyhow!(
-                "rank 0 cannot read {}: {what}; merge the results with `ringfall merge`",
+                "rank 0 cannot read {}: {what}; merge the results with `ringfall report DIR --output \
+                 all.json`",
                 file.display()
             ));
         }
