@@ -69,6 +69,13 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         return page(&config::presets_page());
     }
     match cli.command {
+        // Ranks and the reference's name mean a run all the same.
+        cli::Command::Run(_)
+            if typed.get(1..).is_some_and(|words| words == ["run"])
+                && ringfall_host::Launcher::look().is_none() =>
+        {
+            ended(commands::quick::in_temporary_directory(typed))
+        }
         cli::Command::Run(args) => {
             let args = args.settings();
             let file = file_of(&args);

@@ -61,9 +61,8 @@ use ringfall_host::terminal_columns;
 #[command(name = "ringfall", version, max_term_width = HELP_COLUMNS_MAX)]
 #[command(subcommand_required = true)]
 #[command(
-    after_help = "`ringfall run` without flags is a demonstration: a small run of 30 s that cleans \
-                  up after itself. Commands that write a file create the directories that are \
-                  missing on its path."
+    after_help = "`ringfall run` without flags is `ringfall quick` in a temporary directory. \
+                  Commands that write a file create the directories that are missing on its path."
 )]
 pub struct Cli {
     /// The subcommand, with its own arguments.
@@ -173,9 +172,11 @@ impl Cli {
 pub struct RunHereArgs {
     /// Directory for the data files, or another place that --cache-dir takes
     ///
-    /// With it, and without --preset and --config, users wait for their answers (--arrival closed),
-    /// there is no CPU tier (--cpu-mem-gb 0), and storage has 64 GiB at most, unless flags say
-    /// otherwise. With --cache-dir the defaults are those of the reference.
+    /// With it, and without --preset and --config, there are 8 users who wait for their answers
+    /// (--num-users 8 --arrival closed) and load their context once a turn, as with serving stacks
+    /// (--decode-reads once --history-reads last), there is no CPU tier (--cpu-mem-gb 0), and
+    /// storage has 64 GiB at most, unless flags say otherwise. With --cache-dir the defaults are
+    /// those of the reference.
     #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
     #[arg(value_parser = Places::parser().try_map(directory))]
     pub directory: Option<Places>,
@@ -338,8 +339,8 @@ fn explain(error: clap::Error, program: &clap::Command, args: &[OsString]) -> St
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Stop::Said(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            let what = "say what to do: `ringfall run` for a small run of 30 s, \
-                        `ringfall --help` for everything";
+            let what = "say what to do: `ringfall quick DIR` for how many users a drive \
+                        serves, `ringfall --help` for everything";
             return Stop::Wrong(what.to_owned());
         }
         ErrorKind::UnknownArgument => {

@@ -26,6 +26,7 @@ use ringfall_report::quick::{
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
+use ringfall_running::store::temporary_directory;
 
 use limits::{MIXED_READ_PERCENT, Varied, limits_of, throttled};
 use on_drive::{Settled, kernel_share};
@@ -136,6 +137,24 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         ));
     }
     Ok(interrupt.exit_or(Exit::Done))
+}
+
+/// Answers for the drive of a temporary directory, as `ringfall run` without flags does.
+///
+/// # Errors
+/// As [`run`].
+pub fn in_temporary_directory(command_line: Vec<String>) -> Result<Exit> {
+    let place = temporary_directory()?;
+    let temporary = std::env::temp_dir();
+    ringfall_host::stderr::tell(format_args!(
+        "no DIR is given: this answers for the drive of {}; `ringfall quick DIR` does for another",
+        terminal_path(&temporary)
+    ));
+    let words = ["quick".to_owned(), place.display().to_string()];
+    match super::command_of(words)? {
+        Some(Command::Quick(args)) => run(&args, command_line),
+        _ => refuse!("{} can't be given as a DIR: set TMPDIR to another", temporary.display()),
+    }
 }
 
 /// The directory that was given, or the best one, of which it is told why.

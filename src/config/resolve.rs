@@ -15,8 +15,8 @@ use super::nearest::nearest;
 use super::options::SETTINGS;
 use super::values::{Auto, Gib, Seconds};
 use super::{
-    Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Plan, Ranks, Settings,
-    Word,
+    Arrival, ConfigFile, DecodeReads, Facts, GenerationMode, HistoryReads, InputError, Options,
+    Origin, Plan, Ranks, Settings, Word,
 };
 
 /// The demo: what a laptop does in half a minute without being filled or worn (a few GiB).
@@ -38,13 +38,16 @@ fn demo() -> Options {
 pub enum Defaults {
     /// Those of the reference.
     Reference,
-    /// Those of a run that asks about a drive: users wait for their answers, no CPU tier stands
-    /// before it, and the space is bounded.
+    /// Those of a run that asks about a drive: a few users wait for their answers and load their
+    /// context once a turn, no CPU tier stands before it, and the space is bounded.
     Own,
 }
 
 /// Space of a run with [`Defaults::Own`], GiB: of llama3.1-8b about one turn of each of 100 users.
 const OWN_SPACE_GIB: f64 = 64.0;
+/// Users of a run with [`Defaults::Own`]: about as many as a drive of 1 GiB/s serves with
+/// llama3.1-8b, where 100 measure the queue before any drive.
+const OWN_USERS: i64 = 8;
 
 /// The defaults of [`Defaults::Own`] that the given settings leave a meaning.
 fn own(given: &Options) -> Options {
@@ -55,6 +58,9 @@ fn own(given: &Options) -> Options {
         || given.trace.is_some()
         || given.replay_trace.is_some();
     Options {
+        num_users: Some(OWN_USERS),
+        decode_reads: Some(Word(DecodeReads::Once)),
+        history_reads: Some(Word(HistoryReads::Last)),
         arrival: (!is_paced).then_some(Word(Arrival::Closed)),
         cpu_mem_gb: Some(Auto::Given(Gib(0.0))),
         storage_capacity_gb: (given.disable_storage != Some(true)).then_some(Gib(OWN_SPACE_GIB)),
@@ -86,7 +92,8 @@ pub fn resolve_with(
 ) -> Result<Plan, InputError> {
     let from_file = file.map(|file| file.options.clone()).unwrap_or_default();
     let mut asked = typed.given().into_iter().chain(from_file.given());
-    let is_demo = asked.all(|key| SETTINGS.iter().any(|one| one.key == key && one.keeps_demo));
+    let says_nothing = asked.all(|key| SETTINGS.iter().any(|one| one.key == key && one.keeps_demo));
+    let is_demo = says_nothing && defaults == Defaults::Reference;
     let layers = [
         (Origin::CommandLine, typed.clone()),
         (Origin::File, from_file),

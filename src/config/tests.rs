@@ -272,7 +272,12 @@ fn a_plain_directory_has_defaults_of_its_own_that_any_flag_overrides() {
     let given = own("--users 5 --arrival open --cpu-mem-gb 1 --storage-capacity-gb 2");
     assert_eq!((given.arrival, given.cpu_memory_bytes), (Arrival::Open, GIB));
     assert_eq!(given.storage_capacity_bytes, 2 * GIB);
-    assert!(own("").demo);
+    // Without flags it was 30 s of a small model, and with one of them 100 users.
+    let bare = own("");
+    assert_eq!((bare.demo, &*bare.model, bare.users), (false, "llama3.1-8b", 8));
+    assert_eq!((own("--duration 5").users, plan.users), (8, 5));
+    assert_eq!(bare.decode_reads, DecodeReads::Once);
+    assert_eq!(bare.history_reads, HistoryReads::Last);
     // A rate that has no effect changes nothing.
     assert_eq!(own("--request-rate 5").arrival, Arrival::Closed);
     // A trace has arrivals of its own, and no storage needs no space.

@@ -491,6 +491,16 @@ fn random_name() -> Result<String, SetupError> {
     })
 }
 
+/// A fresh directory under the system's temporary directory, which is not made yet; what runs that
+/// died left there is deleted first.
+///
+/// # Errors
+/// No random name can be drawn.
+pub fn temporary_directory() -> Result<PathBuf, SetupError> {
+    reclaim_fresh();
+    fresh_directory()
+}
+
 /// Others may write to the system's temporary directory too: nobody can have made it before.
 fn fresh_directory() -> Result<PathBuf, SetupError> {
     let name = format!("{FRESH_PREFIX}{}-{}", std::process::id(), random_name()?);

@@ -81,8 +81,8 @@ pub struct ConfigReport of result: RunResult {
     pub queue_depth: Option<u32> = result.depth(),
     /// Memory for the I/O buffers of all shards, bytes.
     pub io_buffer_bytes: Option<u64> = result.plan.io_buffer_bytes,
-    /// Whether this was the small demonstration run that `ringfall run` makes when no flags are
-    /// given.
+    /// Whether this was the small demonstration run that `ringfall run` makes when the flags say
+    /// nothing about the workload or its size, and no plain DIR is given.
     pub demo: Option<bool> = result.plan.demo,
     /// Where each value came from, by its key in a configuration file: `default`, `computed`,
     /// `demo`, `file` or `command_line`; null: merged results differ in it.
