@@ -306,7 +306,7 @@ fn a_slip_gets_the_nearest_flag() {
     assert!(wrong("ringfall run --num-usres 4").contains("--num-users"));
     assert!(wrong("ringfall run --cpu-mem-gib 4").contains("--cpu-mem-gb"));
     assert!(wrong("ringfall rum").contains("run"));
-    assert!(wrong("ringfall").contains("ringfall run"));
+    assert!(wrong("ringfall").contains("ringfall quick DIR"));
 }
 
 #[test]

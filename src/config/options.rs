@@ -514,7 +514,7 @@ settings! {
         /// Rank 0 writes the merged result to --output, beside the rank_N directories, and to
         /// --xlsx-output and --html-output if they are given. auto: unless a wrapper has given each
         /// rank paths of its own, with rank_N in them. With --start-at, ranks do not communicate,
-        /// and `ringfall report DIR --output all.json` merges their results later.
+        /// and `ringfall report DIR` merges their results into a .json file later.
         merge_ranks: MergeRanks = "auto", "MODE", keeps demo, compared nothing;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///

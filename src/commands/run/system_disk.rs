@@ -50,7 +50,7 @@ pub(in crate::commands) fn is_agreed<'a>(
     !all.contains(&Consent::Lacking) && (!all.contains(&Consent::Asked) || says_yes())
 }
 
-/// What a run needs that takes much of the system's disk.
+/// Consent that a run needs which takes much of the system's disk.
 #[derive(Debug, PartialEq, Eq)]
 enum Consent {
     Given,
@@ -79,7 +79,7 @@ fn says_yes() -> bool {
 /// Space that a run may take in a directory.
 pub(in crate::commands) struct Taken<'a> {
     place: &'a Path,
-    /// At most, bytes.
+    /// Most that it may take, bytes.
     pub bytes: u64,
     is_on_root: bool,
 }

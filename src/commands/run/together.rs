@@ -306,8 +306,8 @@ fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
                 false => "it is too large for MPI, and its directory is not the same here",
             };
             return Err(anyhow!(
-                "rank 0 cannot read {}: {what}; merge the results with `ringfall report DIR --output \
-                 all.json`",
+                "rank 0 cannot read {}: {what}; merge the results with `ringfall report DIR \
+                 --output all.json`",
                 file.display()
             ));
         }

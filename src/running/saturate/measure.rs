@@ -47,7 +47,7 @@ pub(super) struct RoundPace {
 }
 
 impl RoundPace {
-    /// All rounds.
+    /// All rounds, the most that is measured.
     pub fn longest(&self) -> Duration {
         self.ramp + self.round * self.rounds_max as u32
     }

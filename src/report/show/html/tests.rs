@@ -5,7 +5,7 @@ use ringfall_core::units::GIB;
 use ringfall_model::merge::merge;
 use ringfall_model::testing::{judged, nothing, rank_of_204};
 use ringfall_workloads::autoscale::{
-    Act, Answer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
+    Act, Answer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult, StorageLoad,
 };
 use ringfall_workloads::contract::Class;
 
@@ -157,7 +157,15 @@ fn a_search_without_a_step_is_told_by_its_reason_alone() {
 fn a_search_has_its_curve_on_the_first_screen() {
     let mut result = judged();
     let entry = |users, act| Entry {
-        result: StepResult { users, used_share: Some(0.5), ..StepResult::default() },
+        result: StepResult {
+            users,
+            used_share: Some(0.5),
+            storage: StorageLoad {
+                write_device_p95_ns: Some(u64::from(users) * 100_000_000),
+                ..StorageLoad::default()
+            },
+            ..StepResult::default()
+        },
         act,
     };
     let broke = QosBreak {
