@@ -202,7 +202,7 @@ fn users_who_do_not_wait_are_those_whose_requests_do_not_pile_up() {
                 --autoscaler-mode qos --seed 1";
     // Runs of 2,000 s keep the drive busy for 58 % of the time with 1 user, for 98 % with 2, and
     // have ever more open requests with 3.
-    for (target, answer, part) in [(0.8, 1, "storage throughput"), (1.0, 2, "request backlog")] {
+    for (target, answer, part) in [(0.8, 1, "storage read latency"), (1.0, 2, "request backlog")] {
         let line = format!("{line} --target-saturation {target} --duration 1200");
         let (ended, found) = simulate(&scratch, &device, &line);
         assert_eq!(found["qos_users"], answer, "{}", text(&ended));
