@@ -2,6 +2,7 @@
 //! once it is checked.
 
 use std::error::Error;
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,8 +14,8 @@ use ringfall_workloads::prefill::GPUS;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::RooflineFrom;
 use super::values::{Auto, Gib, Mib, PrefillSpeed, Seconds, Seed, Size};
-use super::{RooflineFrom, ServedRule};
 
 /// Smallest and largest single I/O, bytes; each is a whole number of blocks of the smallest.
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
@@ -466,21 +467,16 @@ path_kinds! {
     }, auto: false;
 }
 
-/// Targets by which users count as served; `none`: there are none.
-pub struct SloTargets;
+/// A text that is read as `T`; `none`: there is none.
+pub struct OrNone<T>(PhantomData<T>);
 
-impl Kind for SloTargets {
+impl<T: FromStr<Err = String>> Kind for OrNone<T> {
     type Typed = String;
-    type Checked = Option<ServedRule>;
+    type Checked = Option<T>;
     type Bounds = ();
 
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(value_parser!(String))
-    }
-
-    fn check(typed: &String, (): &(), wrong: Wrong<'_>) -> Option<ServedRule> {
-        let rule = (typed != "none").then(|| typed.parse::<ServedRule>())?;
-        rule.map_err(wrong).ok()
+    fn check(typed: &String, (): &(), wrong: Wrong<'_>) -> Option<T> {
+        (typed != "none").then(|| typed.parse().map_err(wrong).ok()).flatten()
     }
 }
 

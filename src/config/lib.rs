@@ -53,6 +53,7 @@ pub use figures::{
 };
 pub use file::ConfigFile;
 pub use input_error::InputError;
+pub use listen::Listen;
 pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
 pub use part::Part;

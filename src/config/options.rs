@@ -10,7 +10,7 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, SloTargets, Time};
+use super::kinds::{Factor, IoSize, Kind, Limit, Optional, OrNone, Share, Time};
 use super::listen::Listen;
 use super::places::Places;
 use super::table::{Compared, Setting, settings};
@@ -21,8 +21,8 @@ use super::words::{
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LayoutLimits, LogLevel, MergeRanks, OnDeviceFailure,
-    PerformanceProfile, ProgressForm, Promotion, Ranks, RooflineFrom, TraceEpoch, Until,
-    WorkloadSection, auto,
+    PerformanceProfile, ProgressForm, Promotion, Ranks, RooflineFrom, ServedRule, TraceEpoch,
+    Until, WorkloadSection, auto,
 };
 use crate::object_store::{
     Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX,
@@ -212,7 +212,7 @@ settings! {
         /// load-p95 is the largest P95 of the time in which a request loads what was there before
         /// it, and reuse the smallest share of earlier turns that are still found. One that is left
         /// out is 1s or 70%. Both are met or missed: --target-saturation has no effect on them.
-        slo: SloTargets = "none", "TARGETS";
+        slo: OrNone<ServedRule> = "none", "TARGETS";
     }
 
     section "Tiers" {
@@ -491,7 +491,7 @@ settings! {
         /// 127.0.0.1, which only this machine reaches; 0.0.0.0:9464 is open to every machine. Port
         /// 0 takes a free one, which is printed. Several ranks on a machine use successive ports,
         /// from this one on.
-        metrics_listen: Listen = "none", "ADDRESS", keeps demo, compared nothing;
+        metrics_listen: OrNone<Listen> = "none", "ADDRESS", keeps demo, compared nothing;
         /// File for the run's metrics, replaced every second, for node_exporter's textfile
         /// collector
         ///

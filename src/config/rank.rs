@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ringfall_host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
 
-use super::{Facts, InputError, MergeRanks, Origin, Part, Ranks, Settings};
+use super::{Facts, InputError, Listen, MergeRanks, Origin, Part, Ranks, Settings};
 
 /// Which cores a rank uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl Rank {
         if !has_own_seed {
             settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
         }
-        if !is_placed && let Some(address) = settings.metrics_listen.as_mut() {
+        if !is_placed && let Some(Listen(address)) = settings.metrics_listen.as_mut() {
             let here = self.launcher.local_rank.unwrap_or(self.launcher.rank);
             let here = u16::try_from(here).unwrap_or(u16::MAX);
             // Port 0 is a free one for each of them.

@@ -140,7 +140,7 @@ fn a_rank_s_settings_follow_from_its_share() {
     assert_eq!(plan.cpu_memory_bytes, GIB);
     assert_eq!(plan.html_output.as_deref(), Some(Path::new("a/rank_1/b.html")));
     assert_eq!(plan.metrics_file.as_deref(), Some(Path::new("rank_1/m.prom")));
-    assert_eq!(plan.metrics_listen.map(|address| address.port()), Some(9465));
+    assert_eq!(plan.metrics_listen.map(|Listen(address)| address.port()), Some(9465));
     let crowded = with(4, 2);
     assert_eq!((crowded.shards, crowded.pin), (1, false));
     assert_eq!(crowded.rank.as_ref().unwrap().cores, Cores::Crowded);

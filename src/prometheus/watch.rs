@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use ringfall_config::Plan;
+use ringfall_config::{Listen, Plan};
 use ringfall_core::clock::Nanos;
 use ringfall_engine::shard::Second;
 use ringfall_model::facts::RunFigures;
@@ -33,7 +33,7 @@ impl Watch {
         let look = RunLook::unbegun();
         let last = Arc::new(LastLook::new(&look));
         let identity = RunIdentity::of(plan);
-        let serve = |address: SocketAddr| {
+        let serve = |Listen(address)| {
             MetricsServer::start(address, identity.clone(), Arc::clone(&last)).with_context(|| {
                 format!(
                     "--metrics-listen {address}: the metrics can't be served there: give another \
