@@ -12,7 +12,7 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_host::counted;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::{REUSE_APART_MAX, SimulationFigures};
+use ringfall_model::facts::{Looks, SimulationFigures};
 use ringfall_model::health::SAMPLES_MIN;
 use ringfall_model::{Alternative, Alternatives, Binding, RunResult};
 use ringfall_workloads::layout::LayoutPlan;
@@ -42,7 +42,7 @@ struct Outcome {
     /// Mean time of its requests, ns.
     mean_ns: f64,
     completed: u64,
-    reuse_share: Option<f64>,
+    earlier_turns: Looks,
 }
 
 impl Outcome {
@@ -51,7 +51,7 @@ impl Outcome {
         let is_whole = result.failure.is_none() && !result.interrupted;
         let mean_ns = result.requests.mean_time_ns().filter(|ns| is_whole && *ns > 0.0)?;
         let completed = result.requests.completed();
-        Some(Outcome { mean_ns, completed, reuse_share: result.cache.reuse_share() })
+        Some(Outcome { mean_ns, completed, earlier_turns: result.cache.earlier_turns() })
     }
 }
 
@@ -107,10 +107,11 @@ pub(super) fn alternatives(
 
 fn held_against(base: &Outcome, candidate: Candidate, outcome: &Outcome) -> Alternative {
     let Candidate { resource, mut with, .. } = candidate;
-    let reuse = outcome.reuse_share.zip(base.reuse_share);
+    let turns = [outcome, base].map(|one| one.earlier_turns);
     // Runs that find less of what was stored read less.
-    if let Some((is, was)) = reuse.filter(|(is, was)| (is - was).abs() > REUSE_APART_MAX) {
-        let [is, was] = [is, was].map(|share| format!("{:.0} %", share * 100.0));
+    if turns[0].are_apart(turns[1]) {
+        let [is, was] =
+            turns.map(|turns| format!("{:.0} %", turns.hit_rate().unwrap_or(0.0) * 100.0));
         with.push_str(&format!(" (finding {is} of earlier turns in place of {was})"));
     }
     Alternative { resource, with, times_faster: base.mean_ns / outcome.mean_ns }
@@ -497,6 +498,28 @@ mod tests {
         let tried = tried.iter().find(|one| one.resource == Binding::LayoutThreads).unwrap();
         assert!((tried.times_faster - times_faster).abs() < 1e-9, "{tried:?}");
         assert_eq!(with(1).files, one.files);
+    }
+
+    /// Beside 5 points here, tables had 3 points and chance.
+    #[test]
+    fn a_run_that_finds_less_than_by_chance_is_told() {
+        let with = |looks, found| {
+            let of = |found| Outcome {
+                mean_ns: 1e6,
+                completed: 20,
+                earlier_turns: Looks { found, missed: looks - found },
+            };
+            let (resource, device) = (Binding::Drive, DeviceFile::parse("d", DEVICE).unwrap());
+            let (with, plan) = ("more".to_owned(), ran("").plan);
+            let more = Candidate { resource, with, plan, device };
+            held_against(&of(looks / 2), more, &of(found)).with
+        };
+        assert_eq!(
+            with(1_000_000, 460_000),
+            "more (finding 46 % of earlier turns in place of 50 %)"
+        );
+        assert_eq!(with(1_000_000, 480_000), "more");
+        assert_eq!(with(20, 12), "more");
     }
 
     #[test]

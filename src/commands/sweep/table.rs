@@ -8,7 +8,7 @@ use ringfall_model::facts::Looks;
 use ringfall_model::metrics::Metric;
 use ringfall_model::stats::tail;
 use ringfall_report::show::table::{Cell, Table, TableOf, figure, percent};
-use ringfall_report::show::{FLATTERED, FLATTERED_NOTE};
+use ringfall_report::show::{FLATTERED, FLATTERED_NOTE, is_flattered};
 use serde_json::Value;
 
 use super::jobs::{Described, SweepRun};
@@ -40,8 +40,9 @@ struct RowFigures {
     rates: [Option<f64>; 3],
     /// Share of earlier turns that were found.
     reuse_share: Option<f64>,
-    /// Reads of earlier turns that found them, and that did not; none where a miss took time.
-    free_looks: Option<Looks>,
+    /// The model, and reads of earlier turns that found them and that did not; none where a miss
+    /// took time.
+    free_looks: Option<(String, Looks)>,
     /// P50 and P95 of loading a context, ms; no P95 of few loads.
     load_ms: [Option<f64>; 2],
     /// P95 of all requests, unfinished ones among them; none of few.
@@ -65,15 +66,19 @@ impl RowFigures {
             request_p95: request_p95.map(|p95| p95.told(time)),
         }
     }
+
+    fn free_looks(&self) -> Option<(&str, Looks)> {
+        self.free_looks.as_ref().map(|(model, looks)| (&**model, *looks))
+    }
 }
 
-/// Reads of earlier turns, where recomputing those that were not found took no time.
-fn free_looks(document: &Document) -> Option<Looks> {
-    let settings = &document.ringfall.config.as_ref()?.settings;
-    let speed = settings.get("prefill_tokens_per_s").and_then(Value::as_f64);
+/// Model and reads of earlier turns, where recomputing those that were not found took no time.
+fn free_looks(document: &Document) -> Option<(String, Looks)> {
+    let config = document.ringfall.config.as_ref()?;
+    let speed = config.settings.get("prefill_tokens_per_s").and_then(Value::as_f64);
     let turns = &document.summary.multi_turn_stats;
     let looks = Looks { found: turns.cache_hits.known()?, missed: turns.cache_misses.known()? };
-    (speed == Some(0.0)).then_some(looks)
+    (speed == Some(0.0)).then(|| (config.model.clone().unwrap_or_default(), looks))
 }
 
 impl GrowingTable {
@@ -132,10 +137,9 @@ impl GrowingTable {
             (points.iter().position(|point| *point == run.point), run.device, run.trial)
         });
         let names = self.lead(done[0].0);
-        let all: Vec<Looks> = done.iter().filter_map(|(_, figures)| figures.free_looks).collect();
+        let all: Vec<&RowFigures> = done.iter().map(|(_, figures)| *figures).collect();
         let is_flattered = |(_, figures): (&SweepRun, &RowFigures)| {
-            let found_less = |own: Looks| all.iter().any(|other| own.find_less_than(*other));
-            figures.free_looks.is_some_and(found_less)
+            is_flattered(figures.free_looks(), all.iter().filter_map(|one| one.free_looks()))
         };
         let mut note = String::new();
         if done.iter().any(|row| is_flattered(*row)) {
@@ -281,9 +285,11 @@ mod tests {
         assert_eq!(words(&head), lines[0]);
         let row = "1 – – – 100.0 % 210 ms 2.67 s –";
         assert_eq!(lines[1].join(" "), row);
-        for (at, found) in [(0, 250), (1, 1000)] {
+        let looks = |found| Looks { found, missed: 1000 - found };
+        // Of another model less is found of what is larger.
+        for (at, model, found) in [(0, "a", 250), (1, "a", 1000), (2, "b", 500)] {
             table.done[at].1.rates[0] = Some(100.0);
-            table.done[at].1.free_looks = Some(Looks { found, missed: 1000 - found });
+            table.done[at].1.free_looks = Some((model.to_owned(), looks(found)));
         }
         let told = table.in_order(&runs, &points).join("\n");
         let marked: Vec<&str> = told.lines().filter(|line| line.contains("100.0†")).collect();

@@ -90,14 +90,17 @@ impl Looks {
         let difference = other.share().zip(own.share()).map(|(other, own)| other - own);
         difference.is_some_and(|points| points > HIT_RATES_APART) && other.is_above(own)
     }
+
+    /// Whether either of two runs found less than the other, so that they did not read alike.
+    #[must_use]
+    pub fn are_apart(self, other: Looks) -> bool {
+        self.find_less_than(other) || other.find_less_than(self)
+    }
 }
 
 /// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
 /// runs of one configuration differ by.
 pub const HIT_RATES_APART: f64 = 0.03;
-
-/// Difference between the shares of earlier turns found up to which two runs read alike.
-pub const REUSE_APART_MAX: f64 = 0.05;
 
 impl CacheStats {
     /// Share of the reads of earlier turns that found them; `None` without such reads.

@@ -29,7 +29,7 @@ mod timeline;
 mod window;
 
 pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
-pub use cache::{CacheStats, HIT_RATES_APART, Looks, REUSE_APART_MAX};
+pub use cache::{CacheStats, HIT_RATES_APART, Looks};
 pub use depth::{DepthFigures, DepthReason, DepthStep, TriedDepth, best_depth, tried_depths};
 pub use drive::{DriveOutcome, SlowDrive, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};

@@ -49,7 +49,7 @@ pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use trace::{CachePoint, TallyCounts, TraceHead, TraceReport, cache_sizes, trace_page};
 pub use trace_plan::{PlanDrive, PlanQuestion, SSD_SIZES_MAX, TracePlan, trace_plan_page};
-pub use what_if::{FLATTERED, FLATTERED_NOTE, WhatIf, WhatIfRow, letters};
+pub use what_if::{FLATTERED, FLATTERED_NOTE, WhatIf, WhatIfRow, is_flattered, letters};
 pub use who::who;
 
 use ringfall_config::compact_utc;

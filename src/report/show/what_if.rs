@@ -23,6 +23,17 @@ pub const FLATTERED_NOTE: &str = "tokens/s with † are of runs that found a sma
                                   so that they look faster than they are \
                                   (--prefill-tokens-per-s models recomputation)";
 
+/// Whether tokens/s are to be marked, by a run's model and its reads of earlier turns, none where a
+/// miss took time: it found less of them than another run here of the same model.
+pub fn is_flattered<'a>(
+    own: Option<(&str, Looks)>,
+    mut all: impl Iterator<Item = (&'a str, Looks)>,
+) -> bool {
+    own.is_some_and(|(model, looks)| {
+        all.any(|(other, found)| other == model && looks.find_less_than(found))
+    })
+}
+
 /// Outcome of simulated runs with several drives, models or numbers of users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -227,11 +238,8 @@ impl WhatIf {
         apart.into_iter().chain(is_flattered.then_some(FLATTERED_NOTE))
     }
 
-    /// Whether a row found less of its earlier turns than another of the same model, at no cost.
     fn is_flattered(&self, row: &WhatIfRow) -> bool {
-        let mut others = self.rows.iter().filter(|other| other.model == row.model);
-        !row.has_cost_of_misses
-            && others.any(|other| row.earlier_turns.find_less_than(other.earlier_turns))
+        is_flattered(row.free_looks(), self.rows.iter().filter_map(WhatIfRow::free_looks))
     }
 
     /// Storage bandwidth of a row over that of the first drive with the same model and users;
@@ -244,9 +252,8 @@ impl WhatIf {
 
     /// Whether a row and the one that its ratio is to found different shares of earlier turns.
     fn is_apart(&self, row: &WhatIfRow) -> bool {
-        let own = row.earlier_turns;
-        let first = self.first_like(row).map(|first| first.earlier_turns);
-        first.is_some_and(|first| first.find_less_than(own) || own.find_less_than(first))
+        let first = self.first_like(row);
+        first.is_some_and(|first| first.earlier_turns.are_apart(row.earlier_turns))
     }
 
     /// The first row with the same model, users and GPU tier.
@@ -310,6 +317,10 @@ impl GpuMemoryWorth {
 }
 
 impl WhatIfRow {
+    fn free_looks(&self) -> Option<(&str, Looks)> {
+        (!self.has_cost_of_misses).then_some((&*self.model, self.earlier_turns))
+    }
+
     /// The row of a simulated run.
     pub fn of(result: &RunResult) -> WhatIfRow {
         let simulation = result.simulation.as_ref();
