@@ -84,13 +84,28 @@ impl ThrottleUse {
         let ThrottleUse { told, share } = self;
         let used = |share| format!("{told}, {} of which the run used", percent(share));
         match *share {
-            None => format!("{told}: the figures may be of that limit rather than of the drive"),
-            Some(share) if is_full([Some(share), None]) => {
-                format!("{}: the figures are of that limit rather than of the drive", used(share))
-            }
+            None => of_that_limit(told, "may be"),
+            Some(share) if is_full([Some(share), None]) => of_that_limit(&used(share), "are"),
             Some(share) => format!("{} on average", used(share)),
         }
     }
+}
+
+fn of_that_limit(told: &str, are: &str) -> String {
+    format!("{told}: the figures {are} of that limit rather than of the drive")
+}
+
+/// Sentence on the limits of cgroups that were found in place of a drive's, at these rates of each
+/// device; none where they are far above them.
+pub fn reached_throttles(
+    machine: &Machine,
+    rates: impl Fn(&str) -> Option<DeviceRates>,
+) -> Option<String> {
+    let is_reached = |share: Option<f64>| share.is_none() || is_full([share, None]);
+    let reached = machine.throttle_shares(rates).filter(|(_, share)| is_reached(*share));
+    let (reached, shares): (Vec<_>, Vec<_>) = reached.unzip();
+    let are = if shares.iter().all(Option::is_some) { "are" } else { "may be" };
+    machine.throttled(reached).map(|told| of_that_limit(&told, are))
 }
 
 /// Limit of a cgroup on the CPU time of a run, and what it cost.

@@ -35,6 +35,7 @@ mod warnings;
 pub use code::Code;
 pub use distinct::{distinct, distinct_by};
 pub use document::Document;
+pub use full::reached_throttles;
 pub use health::{REFUSED_SHARE_MAX, judge};
 pub use json::{write_json, write_json_unsynced, write_text};
 pub use run_result::RunResult;

@@ -5,6 +5,7 @@ use ringfall_core::units::GIB;
 use ringfall_host::survey::DeviceRates;
 use ringfall_host::{Machine, lowest_devices};
 use ringfall_model::facts::Roofline;
+use ringfall_model::reached_throttles;
 use ringfall_report::quick::QuickLimits;
 
 /// Percentage of reads in the mix that is measured beside reads and writes alone.
@@ -26,26 +27,17 @@ pub(super) fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
     })
 }
 
-/// Share of a cgroup's limit from which on the limit was measured, and no drive.
-const THROTTLED_FROM: f64 = 0.9;
-
 /// Sentence on the limits of cgroups that were measured in place of the drive's; none where these
 /// are far below them.
 pub(super) fn throttled(machine: &Machine, roofline: &Roofline) -> Option<String> {
     let bytes = [100, 0].map(|percent| roofline.bandwidth(percent).unwrap_or(0.0));
     let drives = lowest_devices(&machine.device_chain);
-    let rates = |name: &str| {
+    reached_throttles(machine, |name| {
         // Each drive of a volume has its part.
         let is_drive = drives.iter().any(|link| link.name == name);
         let parts = if is_drive { drives.len() as f64 } else { 1.0 };
         Some(DeviceRates { bytes: bytes.map(|bytes| bytes / parts), ios: None })
-    };
-    let is_reached = |share: Option<f64>| share.is_none_or(|share| share >= THROTTLED_FROM);
-    let shares = machine.throttle_shares(rates).filter(|(_, share)| is_reached(*share));
-    let (reached, shares): (Vec<_>, Vec<_>) = shares.unzip();
-    let are = if shares.iter().all(Option::is_some) { "are" } else { "may be" };
-    let told = machine.throttled(reached)?;
-    Some(format!("{told}: the figures {are} of that limit rather than of the drive"))
+    })
 }
 
 /// Bandwidth of a probe that the longer measurement of a limit does not bear out.
@@ -117,6 +109,8 @@ mod tests {
                      rather than of the drive";
         assert_eq!(told(&machine, 1.04e9).as_deref(), Some(words));
         assert_eq!(told(&machine, 0.8e9), None);
+        // As for a run, it is reached from 80 % on.
+        assert!(told(&machine, 0.85e9).is_some());
         machine.throttles = vec![throttle("riops=9")];
         assert!(told(&machine, 1e9).unwrap().contains("may be of that limit"));
         // A volume of two such drives reads twice as much.
