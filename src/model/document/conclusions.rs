@@ -74,10 +74,6 @@ fn of_the_search(document: &Document, pairs: &mut Pairs<'_>) {
     });
     let place = "`ringfall.autoscaler.peak_users`";
     pairs.same((place, users), ("the nearest `users` of its `curve`", nearest));
-    if let Some(summary) = document.summary.autoscaling_summary.as_ref() {
-        let same = "`summary.autoscaling_summary.peak_user_count`";
-        pairs.same((place, users), (same, summary.peak_user_count.known().map(f64::from)));
-    }
 }
 
 /// The fifths, and what is said of them, from the seconds of the timeline.

@@ -166,7 +166,6 @@ fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<
     of_the_drives(document, &mut pairs);
     of_the_kernel(document, &mut pairs);
     of_the_verdict(document, histograms, &mut pairs);
-    of_the_settings(document, &mut pairs);
     conclusions::all(document, &mut pairs);
 }
 
@@ -254,14 +253,8 @@ fn of_the_drives(document: &Document, pairs: &mut Pairs<'_>) {
     for drive in ours.drives.iter() {
         let key = |name: &str| format!("`{name}` of {} in `ringfall.drives`", drive.path);
         let mut busy_us = Some(0.0);
-        for (name, io) in [("read", &drive.read), ("write", &drive.write)] {
-            let (bytes, count) = (io.bytes.number(), io.count.number());
-            let from_rate = io.gib_per_s.map(|rate| rate * seconds * GIB as f64);
-            let words = format!("its `{name}.gib_per_s` by the window");
-            pairs.same((&key(&format!("{name}.bytes")), bytes), (&words, from_rate));
-            let from_rate = io.per_s.map(|rate| rate * seconds);
-            let words = format!("its `{name}.per_s` by the window");
-            pairs.same((&key(&format!("{name}.count")), count), (&words, from_rate));
+        for io in [&drive.read, &drive.write] {
+            let count = io.count.number();
             // Without I/Os there is no mean.
             let sum_us = count.filter(|&count| count <= 0.0);
             let sum_us = sum_us.or(count.zip(io.latency_mean_us).map(|(count, us)| count * us));
@@ -380,37 +373,6 @@ fn of_the_criterion(
     pairs.alike((&of("actual"), Some(*actual)), p95);
     let samples = (&*of("samples"), criterion.samples.map(|samples| samples as f64));
     pairs.same(samples, (&format!("the count of {place}"), Some(all.count() as f64)));
-}
-
-/// Compares the settings that a result holds twice: as figures and as they would be typed.
-fn of_the_settings(document: &Document, pairs: &mut Pairs<'_>) {
-    let ours = &document.ringfall;
-    let Some(config) = ours.config.as_ref() else { return };
-    if let (Some(is), Some(should)) = (document.seed.known(), config.seed)
-        && is != should
-    {
-        pairs.push(("`seed`", is as f64), ("`ringfall.config.seed`", should as f64), false);
-    }
-    let setting = |key: &str| config.settings.get(key).and_then(Value::as_u64);
-    let is_merged = ours.merged.is_some();
-    // An autoscaler begins with users of its own, and a rank adds its number to the seed; merged
-    // results may no longer say that there was one.
-    let has_own_users = config.autoscaler.is_some() || is_merged;
-    let has_own_seed = ours.rank.as_ref().is_some() || is_merged;
-    for (key, one, name, skipped) in [
-        ("num_users", config.num_users.map(u64::from), "num_users", has_own_users),
-        ("seed", config.seed, "seed", has_own_seed),
-        ("duration_s", config.duration_s, "duration", false),
-    ] {
-        let (Some(is), Some(should)) = (one, setting(name)) else { continue };
-        if is != should && !skipped {
-            pairs.push(
-                (&format!("`ringfall.config.{key}`"), is as f64),
-                (&format!("`ringfall.config.settings.{name}`"), should as f64),
-                false,
-            );
-        }
-    }
 }
 
 /// Figures that are worked out from others, worked out anew.

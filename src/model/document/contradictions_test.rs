@@ -199,6 +199,15 @@ fn each_figure_that_stands_twice_is_held_against_the_other() {
     }
 }
 
+#[test]
+fn rates_of_a_drive_are_held_against_its_counts() {
+    for (key, value) in [("gib_per_s", 1.0), ("per_s", 9.0)] {
+        let place = format!("/ringfall/drives/0/read/{key}");
+        let words = format!("its `read.{key}` by `ringfall.window.seconds`");
+        assert_eq!(told_of(&full(), &place, json!(value), &words), 1, "{key}");
+    }
+}
+
 /// With `simulation` set to null by hand it passed as a run on a drive.
 #[test]
 fn a_simulated_run_without_its_simulation_contradicts_itself() {

@@ -7,151 +7,101 @@ use serde_json::Value;
 use super::contradictions::{Pairs, are_alike};
 use super::histograms::Histograms;
 
-/// Figures that are the same by their definitions: one place, and those whose sum it is. `{}`
-/// stands for `read` and `write`, `*` for all rows of a list, and `#` is before the name of a
-/// histogram whose values are counted.
-const SUMS: &[(&str, &[&str])] = &[
-    ("summary.total_requests", &["requests_completed"]),
-    (
-        "summary.total_requests",
-        &["#end_to_end_interactive", "#end_to_end_responsive", "#end_to_end_batch"],
-    ),
-    ("summary.total_requests", &["ringfall.timeline.*.requests_completed"]),
-    ("summary.total_requests", &["ringfall.merged.inputs.*.requests_completed"]),
-    ("summary.total_requests", &["ringfall.merged.ranks.*.requests_completed"]),
-    ("summary.total_tokens", &["total_tokens_generated"]),
-    ("summary.total_tokens", &["ringfall.timeline.*.generated_tokens"]),
-    ("summary.elapsed_time", &["ringfall.window.seconds"]),
-    ("summary.multi_turn_stats.cache_hits", &["multi_turn_cache_hits"]),
-    ("summary.multi_turn_stats.cache_misses", &["multi_turn_cache_misses"]),
-    (
-        "summary.cache_stats.cache_hits",
-        &[
-            "summary.cache_stats.system_prompt_hits",
-            "summary.cache_stats.common_phrase_hits",
-            "summary.cache_stats.user_cache_hits",
-            "summary.cache_stats.multi_turn_hits",
-        ],
-    ),
-    ("ringfall.cache.prompt_hits", &["summary.prefix_cache_stats.prefix_hits"]),
-    ("ringfall.cache.prompt_hits", &["summary.prefix_cache_stats.system_prompt_reuse"]),
-    ("summary.cache_stats.total_{}_bytes", &["summary.cache_stats.total_{}_gb"]),
-    (
-        "summary.cache_stats.read_iops",
-        &["#gpu_read_total", "#cpu_read_total", "#storage_read_total"],
-    ),
-    ("ringfall.cache.writes", &["#gpu_write_total", "#cpu_write_total", "#storage_write_total"]),
-    (
-        "summary.cache_stats.offloads_cpu",
-        &["#cpu_write_total", "ringfall.evictions.gpu_to_cpu.entries"],
-    ),
-    (
-        "summary.cache_stats.offloads_storage",
-        &[
-            "#storage_write_total",
-            "ringfall.evictions.cpu_to_storage.entries",
-            "ringfall.evictions.gpu_to_storage.entries",
-        ],
-    ),
-    (
-        "ringfall.cache.moved_read_bytes",
-        &[
-            "summary.cache_stats.tier_gpu_kv_bytes_read_gb",
-            "summary.cache_stats.tier_cpu_kv_bytes_read_gb",
-            "summary.cache_stats.tier_storage_kv_bytes_read_gb",
-        ],
-    ),
-    (
-        "ringfall.cache.moved_write_bytes",
-        &[
-            "summary.cache_stats.tier_gpu_kv_bytes_written_gb",
-            "summary.cache_stats.tier_cpu_kv_bytes_written_gb",
-            "summary.cache_stats.tier_storage_kv_bytes_written_gb",
-        ],
-    ),
-    (
-        "summary.cache_stats.tier_cpu_kv_bytes_read_gb",
-        &["ringfall.cache.cpu_read_bytes", "ringfall.evictions.cpu_to_storage.bytes"],
-    ),
-    ("summary.cache_stats.tier_storage_kv_bytes_read_gb", &["ringfall.io.read.entry_bytes"]),
-    ("summary.cache_stats.tier_storage_kv_bytes_written_gb", &["ringfall.io.write.entry_bytes"]),
-    ("ringfall.cache.cpu_read_bytes", &["ringfall.timeline.*.tiers.cpu.read.bytes"]),
-    ("ringfall.timeline.*.tiers.gpu.{}.operations", &["#gpu_{}_total"]),
-    ("ringfall.timeline.*.tiers.cpu.{}.operations", &["#cpu_{}_total"]),
-    ("ringfall.timeline.*.tiers.storage.{}.operations", &["#storage_{}_total"]),
-    ("ringfall.io.{}.bytes", &["ringfall.device.engine_{}_bytes"]),
-    ("ringfall.io.{}.bytes", &["ringfall.io.{}.sizes.*.bytes"]),
-    ("ringfall.io.{}.bytes", &["ringfall.timeline.*.tiers.storage.{}.bytes"]),
-    ("ringfall.io.{}.bytes", &["ringfall.drives.*.{}.bytes"]),
-    ("ringfall.io.{}.bytes", &["ringfall.merged.ranks.*.{}_bytes"]),
-    ("ringfall.io.{}.count", &["#io_{}"]),
-    ("ringfall.io.{}.count", &["ringfall.io.{}.sizes.*.count"]),
-    ("ringfall.io.{}.count", &["ringfall.timeline.*.io_{}_buckets.*.1"]),
-    ("ringfall.io.{}.count", &["ringfall.drives.*.{}.count"]),
-    ("ringfall.io.flush.count", &["#io_flush"]),
-    ("ringfall.io.flush.count", &["ringfall.drives.*.flushes"]),
-    ("ringfall.objects.requests", &["ringfall.objects.endpoints.*.requests"]),
-    ("ringfall.config.num_gpus", &["ringfall.config.settings.num_gpus"]),
-    ("ringfall.config.tensor_parallel", &["ringfall.config.settings.tensor_parallel"]),
-    ("ringfall.config.max_inflight_requests", &["ringfall.config.settings.max_inflight_requests"]),
-    ("ringfall.config.dedupe_ratio", &["ringfall.config.settings.dedupe_ratio"]),
-    ("ringfall.config.compress_ratio", &["ringfall.config.settings.compress_ratio"]),
-    ("ringfall.config.shards", &["ringfall.config.settings.shards"]),
-    ("ringfall.validation.measured_hit_rate", &["ringfall.cache.hit_rate"]),
-    ("ringfall.validation.measured_hit_rate", &["validation.comparison.cache_hit_rate.benchmark"]),
-    ("ringfall.validation.recorded_hit_rate", &["validation.comparison.cache_hit_rate.trace"]),
-    ("ringfall.validation.recorded_hit_rate", &["validation.trace_stats.cache_hit_rate"]),
-    ("ringfall.validation.recorded_requests", &["validation.trace_stats.total_requests"]),
-];
-
-/// Figures that are at most the sum of others, of which they are a part.
-const BOUNDS: &[(&str, &[&str])] = &[
-    ("ringfall.cache.written_bytes", &["summary.cache_stats.total_write_bytes"]),
-    (
-        "summary.cache_stats.total_write_bytes",
-        &["ringfall.cache.written_bytes", "ringfall.cache.ingested_bytes"],
-    ),
-    ("ringfall.cache.writes", &["summary.cache_stats.write_iops"]),
-    (
-        "summary.cache_stats.write_iops",
-        &["ringfall.cache.writes", "ringfall.cache.ingested_chunks"],
-    ),
-    ("ringfall.cache.cpu_read_bytes", &["summary.cache_stats.total_read_bytes"]),
-    (
-        "ringfall.timeline.*.tiers.cpu.write.bytes",
-        &["summary.cache_stats.tier_cpu_kv_bytes_written_gb"],
-    ),
-    (
-        "ringfall.timeline.*.tiers.gpu.write.bytes",
-        &["summary.cache_stats.tier_gpu_kv_bytes_written_gb"],
-    ),
-    (
-        "ringfall.timeline.*.tiers.gpu.read.bytes",
-        &["summary.cache_stats.tier_gpu_kv_bytes_read_gb"],
-    ),
-    ("ringfall.cache.prompt_hits", &["summary.cache_stats.system_prompt_hits"]),
-    ("ringfall.cache.own_turn_reads", &["summary.cache_stats.decode_reads"]),
-    ("ringfall.cache.own_turn_read_bytes", &["summary.cache_stats.decode_bytes_read_gb"]),
-    ("summary.cache_stats.decode_reads", &["summary.cache_stats.cache_hits"]),
-    ("ringfall.cache.looks_found", &["ringfall.cache.looks"]),
-    ("ringfall.io.{}.entry_bytes", &["ringfall.io.{}.bytes"]),
-    ("ringfall.io.first_touch_bytes", &["ringfall.io.write.bytes"]),
-    ("ringfall.errors.requests_refused", &["ringfall.workload.requests_refused"]),
-    ("ringfall.verify.blocks_bad", &["ringfall.verify.blocks_checked"]),
-    ("ringfall.engine.shards.*.largest_free_blocks", &["ringfall.engine.shards.*.free_blocks"]),
-    ("ringfall.engine.shards.*.free_blocks", &["ringfall.engine.shards.*.leased_blocks"]),
-];
-
-/// Rows in which the sum of some figures is a mean or a rate times that of others.
-const PRODUCTS: &[(&str, &[&str], &str, &[&str])] = &[
-    (
-        "ringfall.device.series",
-        &["read_bytes", "write_bytes"],
-        "size_mean_bytes",
-        &["reads", "writes"],
-    ),
-    ("ringfall.queue_depth.steps", &["ios"], "per_s", &["seconds"]),
-];
+/// Figures that are the same by their definitions: one place, and those whose sum it is, or at most
+/// is, as a part of it. `{}` stands for `read` and `write`, `*` for all rows of a list, and `#` is
+/// before the name of a histogram whose values are counted. After a list the places are those in
+/// each of its rows, but for one after `/`, and `*` has a mean or a rate times a sum. A rule does
+/// not hold where one of the places behind `unless` has something.
+const RULES: &str = "\
+summary.total_requests = requests_completed
+summary.total_requests = #end_to_end_interactive + #end_to_end_responsive + #end_to_end_batch
+summary.total_requests = ringfall.timeline.*.requests_completed
+summary.total_requests = ringfall.merged.inputs.*.requests_completed
+summary.total_requests = ringfall.merged.ranks.*.requests_completed
+summary.total_tokens = total_tokens_generated
+summary.total_tokens = ringfall.timeline.*.generated_tokens
+summary.elapsed_time = ringfall.window.seconds
+summary.multi_turn_stats.cache_hits = multi_turn_cache_hits
+summary.multi_turn_stats.cache_misses = multi_turn_cache_misses
+summary.cache_stats.cache_hits = summary.cache_stats.system_prompt_hits + \
+    summary.cache_stats.common_phrase_hits + summary.cache_stats.user_cache_hits + \
+    summary.cache_stats.multi_turn_hits
+ringfall.cache.prompt_hits = summary.prefix_cache_stats.prefix_hits
+ringfall.cache.prompt_hits = summary.prefix_cache_stats.system_prompt_reuse
+summary.cache_stats.total_{}_bytes = summary.cache_stats.total_{}_gb
+summary.cache_stats.read_iops = #gpu_read_total + #cpu_read_total + #storage_read_total
+ringfall.cache.writes = #gpu_write_total + #cpu_write_total + #storage_write_total
+summary.cache_stats.offloads_cpu = #cpu_write_total + ringfall.evictions.gpu_to_cpu.entries
+summary.cache_stats.offloads_storage = #storage_write_total + \
+    ringfall.evictions.cpu_to_storage.entries + ringfall.evictions.gpu_to_storage.entries
+ringfall.cache.moved_read_bytes = summary.cache_stats.tier_gpu_kv_bytes_read_gb + \
+    summary.cache_stats.tier_cpu_kv_bytes_read_gb + \
+    summary.cache_stats.tier_storage_kv_bytes_read_gb
+ringfall.cache.moved_write_bytes = summary.cache_stats.tier_gpu_kv_bytes_written_gb + \
+    summary.cache_stats.tier_cpu_kv_bytes_written_gb + \
+    summary.cache_stats.tier_storage_kv_bytes_written_gb
+summary.cache_stats.tier_cpu_kv_bytes_read_gb = ringfall.cache.cpu_read_bytes + \
+    ringfall.evictions.cpu_to_storage.bytes
+summary.cache_stats.tier_storage_kv_bytes_read_gb = ringfall.io.read.entry_bytes
+summary.cache_stats.tier_storage_kv_bytes_written_gb = ringfall.io.write.entry_bytes
+ringfall.cache.cpu_read_bytes = ringfall.timeline.*.tiers.cpu.read.bytes
+ringfall.timeline.*.tiers.gpu.{}.operations = #gpu_{}_total
+ringfall.timeline.*.tiers.cpu.{}.operations = #cpu_{}_total
+ringfall.timeline.*.tiers.storage.{}.operations = #storage_{}_total
+ringfall.io.{}.bytes = ringfall.device.engine_{}_bytes
+ringfall.io.{}.bytes = ringfall.io.{}.sizes.*.bytes
+ringfall.io.{}.bytes = ringfall.timeline.*.tiers.storage.{}.bytes
+ringfall.io.{}.bytes = ringfall.drives.*.{}.bytes
+ringfall.io.{}.bytes = ringfall.merged.ranks.*.{}_bytes
+ringfall.io.{}.count = #io_{}
+ringfall.io.{}.count = ringfall.io.{}.sizes.*.count
+ringfall.io.{}.count = ringfall.timeline.*.io_{}_buckets.*.1
+ringfall.io.{}.count = ringfall.drives.*.{}.count
+ringfall.io.flush.count = #io_flush
+ringfall.io.flush.count = ringfall.drives.*.flushes
+ringfall.objects.requests = ringfall.objects.endpoints.*.requests
+ringfall.config.num_gpus = ringfall.config.settings.num_gpus
+ringfall.config.tensor_parallel = ringfall.config.settings.tensor_parallel
+ringfall.config.max_inflight_requests = ringfall.config.settings.max_inflight_requests
+ringfall.config.dedupe_ratio = ringfall.config.settings.dedupe_ratio
+ringfall.config.compress_ratio = ringfall.config.settings.compress_ratio
+ringfall.config.shards = ringfall.config.settings.shards
+ringfall.validation.measured_hit_rate = ringfall.cache.hit_rate
+ringfall.validation.measured_hit_rate = validation.comparison.cache_hit_rate.benchmark
+ringfall.validation.recorded_hit_rate = validation.comparison.cache_hit_rate.trace
+ringfall.validation.recorded_hit_rate = validation.trace_stats.cache_hit_rate
+ringfall.validation.recorded_requests = validation.trace_stats.total_requests
+ringfall.autoscaler.peak_users = summary.autoscaling_summary.peak_user_count
+seed = ringfall.config.seed
+ringfall.config.seed = ringfall.config.settings.seed unless ringfall.rank, ringfall.merged
+ringfall.config.num_users = ringfall.config.settings.num_users unless ringfall.config.autoscaler, \
+    ringfall.merged
+ringfall.config.duration_s = ringfall.config.settings.duration
+ringfall.cache.written_bytes <= summary.cache_stats.total_write_bytes
+summary.cache_stats.total_write_bytes <= ringfall.cache.written_bytes + \
+    ringfall.cache.ingested_bytes
+ringfall.cache.writes <= summary.cache_stats.write_iops
+summary.cache_stats.write_iops <= ringfall.cache.writes + ringfall.cache.ingested_chunks
+ringfall.cache.cpu_read_bytes <= summary.cache_stats.total_read_bytes
+ringfall.timeline.*.tiers.cpu.write.bytes <= summary.cache_stats.tier_cpu_kv_bytes_written_gb
+ringfall.timeline.*.tiers.gpu.write.bytes <= summary.cache_stats.tier_gpu_kv_bytes_written_gb
+ringfall.timeline.*.tiers.gpu.read.bytes <= summary.cache_stats.tier_gpu_kv_bytes_read_gb
+ringfall.cache.prompt_hits <= summary.cache_stats.system_prompt_hits
+ringfall.cache.own_turn_reads <= summary.cache_stats.decode_reads
+ringfall.cache.own_turn_read_bytes <= summary.cache_stats.decode_bytes_read_gb
+summary.cache_stats.decode_reads <= summary.cache_stats.cache_hits
+ringfall.cache.looks_found <= ringfall.cache.looks
+ringfall.io.{}.entry_bytes <= ringfall.io.{}.bytes
+ringfall.io.first_touch_bytes <= ringfall.io.write.bytes
+ringfall.errors.requests_refused <= ringfall.workload.requests_refused
+ringfall.verify.blocks_bad <= ringfall.verify.blocks_checked
+ringfall.engine.shards.*.largest_free_blocks <= ringfall.engine.shards.*.free_blocks
+ringfall.engine.shards.*.free_blocks <= ringfall.engine.shards.*.leased_blocks
+ringfall.device.series: read_bytes + write_bytes = size_mean_bytes * reads + writes
+ringfall.queue_depth.steps: ios = per_s * seconds
+ringfall.drives: {}.bytes = {}.gib_per_s * /ringfall.window.seconds unless ringfall.merged
+ringfall.drives: {}.count = {}.per_s * /ringfall.window.seconds unless ringfall.merged
+";
 
 /// Figures of the steps of an autoscaler's search, in each of the two lists of them.
 const STEPS: [&str; 2] = ["summary.autoscaling_stats", "ringfall.autoscaler.curve"];
@@ -184,23 +134,20 @@ const BYTES_MIN: f64 = COUNT_MIN * MIB as f64;
 
 /// Holds all of them against each other, as far as the document has them.
 pub(super) fn all(document: &Value, histograms: Option<&Histograms>, pairs: &mut Pairs<'_>) {
-    let rules = SUMS.iter().map(|rule| (rule, false)).chain(BOUNDS.iter().map(|rule| (rule, true)));
-    for ((one, others), is_bound) in rules {
-        let directions: &[&str] = if one.contains("{}") { &["read", "write"] } else { &[""] };
+    for line in RULES.lines() {
+        let (line, exceptions) = line.split_once(" unless ").unwrap_or((line, ""));
+        let is_there = |place| at(document, place).is_some_and(|value| !value.is_null());
+        if exceptions.split(", ").any(is_there) {
+            continue;
+        }
+        let directions: &[&str] = if line.contains("{}") { &["read", "write"] } else { &[""] };
         for direction in directions {
-            let of = |place: &str| place.replace("{}", direction);
-            let figure = |place: &String| known(document, histograms, place);
-            let (one, others) = (of(one), others.iter().map(|place| of(place)).collect::<Vec<_>>());
-            let (place, words, sum) = (told(&one), together(&others), others.iter().map(figure));
-            let (one, other) = ((&*place, figure(&one)), (&*words, sum.sum()));
-            match is_bound {
-                true => pairs.at_most(one, other, 1.0),
-                false => pairs.same(one, other),
+            let line = line.replace("{}", direction);
+            match line.split_once(": ") {
+                Some((list, rule)) => product(document, list, rule, pairs),
+                None => sum_of(document, histograms, &line, pairs),
             }
         }
-    }
-    for rule in PRODUCTS {
-        product(document, rule, pairs);
     }
     steps(document, pairs);
     disks(document, pairs);
@@ -210,17 +157,37 @@ pub(super) fn all(document: &Value, histograms: Option<&Histograms>, pairs: &mut
     }
 }
 
-fn product(
-    document: &Value,
-    (list, terms, mean, counts): &(&str, &[&str], &str, &[&str]),
-    pairs: &mut Pairs<'_>,
-) {
+/// A figure that is the sum of others, or at most that.
+fn sum_of(document: &Value, histograms: Option<&Histograms>, rule: &str, pairs: &mut Pairs<'_>) {
+    let figure = |place: &str| known(document, histograms, place);
+    let (bound, same) = (rule.split_once(" <= "), rule.split_once(" = "));
+    let (one, others) = bound.or(same).expect("each rule has a `=` or a `<=`");
+    let others: Vec<&str> = others.split(" + ").collect();
+    let (place, words) = (told(one), together(&others));
+    let sum = others.into_iter().map(figure).sum();
+    let (one, other) = ((&*place, figure(one)), (&*words, sum));
+    match bound {
+        Some(_) => pairs.at_most(one, other, 1.0),
+        None => pairs.same(one, other),
+    }
+}
+
+/// A sum in each row of a list that is a mean or a rate times another sum.
+fn product(document: &Value, list: &str, rule: &str, pairs: &mut Pairs<'_>) {
+    let (terms, product) = rule.split_once(" = ").expect("each rule of rows has a `=`");
+    let (mean, counts) = product.split_once(" * ").expect("each rule of rows has a `*`");
     for (number, row) in at(document, list).into_iter().flat_map(values).enumerate() {
-        let sum = |keys: &[&str]| keys.iter().map(|key| number_at(row, key)).sum::<Option<f64>>();
-        let product = number_at(row, mean).zip(sum(counts)).map(|(mean, count)| mean * count);
-        let place = format!("`{}` of `{list}.{number}`", terms.join("` and `"));
-        let words = format!("its `{mean}` by `{}`", counts.join("` and `"));
-        pairs.same((&place, sum(terms)), (&words, product));
+        let figure = |key: &str| match key.strip_prefix('/') {
+            Some(place) => number_at(document, place),
+            None => number_at(row, key),
+        };
+        let sum = |keys: &str| keys.split(" + ").map(figure).sum::<Option<f64>>();
+        let bytes_per_unit = if mean.contains("gib") { GIB as f64 } else { 1.0 };
+        let product = figure(mean).zip(sum(counts));
+        let product = product.map(|(mean, count)| mean * bytes_per_unit * count);
+        let place = format!("`{}` of `{list}.{number}`", terms.replace(" + ", "` and `"));
+        let words = counts.trim_start_matches('/').replace(" + ", "` and `");
+        pairs.same((&place, sum(terms)), (&format!("its `{mean}` by `{words}`"), product));
     }
 }
 
@@ -297,7 +264,7 @@ fn ascending(path: &str, value: &Value, pairs: &mut Pairs<'_>) {
 }
 
 /// Places in words, as in a sentence: that of a sum.
-fn together(places: &[String]) -> String {
+fn together(places: &[&str]) -> String {
     let words = places.iter().map(|place| told(place)).collect::<Vec<_>>().join(" and ");
     if places.len() > 1 { format!("{words} together") } else { words }
 }
