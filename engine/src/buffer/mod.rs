@@ -3,7 +3,6 @@
 //! chunks that go from thread to thread.
 
 mod aligned;
-mod chunk;
 mod mapping;
 mod memory;
 mod nodes;
@@ -12,10 +11,9 @@ mod reserved;
 mod tickets;
 
 pub use aligned::AlignedBytes;
-pub use chunk::{Chunk, ChunkPool};
 pub use mapping::{Mapping, PageKind, SMALL_PAGES};
 pub use memory::{IoMemory, Lender, MemoryPlace};
 pub use nodes::NumaNodes;
-pub use pool::{Buffer, BufferPool};
+pub use pool::{Buffer, BufferPool, Chunk, ChunkPool};
 pub use reserved::{reserved_peak_bytes, reset_reserved_peak};
 pub use tickets::{Acquire, Ticket, Tickets};

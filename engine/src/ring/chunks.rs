@@ -86,7 +86,7 @@ impl ChunkRing {
         let (start, bytes) = pool.region();
         // SAFETY: the pool lives in the same struct as the ring, whose `Drop` waits until nothing
         // is in flight; the kernel holds registered pages whatever is unmapped.
-        let registered = unsafe { setup.register_buffers(start, bytes, pool.chunk_bytes()) };
+        let registered = unsafe { setup.register_buffers(start, bytes, pool.buffer_bytes()) };
         // Without it each I/O pins its pages: slower, not wrong.
         let registered_span = registered.is_ok().then_some(setup.registered_span_bytes);
         Ok(ChunkRing {
@@ -110,7 +110,7 @@ impl ChunkRing {
     /// When the chunk is of another pool, or shorter than what is to be moved: a bug of the caller.
     pub fn push(&mut self, file: &Arc<File>, io: ChunkIo, chunk: Chunk) {
         assert!(self.pool.is_home_of(&chunk), "the ring registered the memory of its own pool");
-        assert!(io.length_bytes > 0 && io.length_bytes <= self.pool.chunk_bytes());
+        assert!(io.length_bytes > 0 && io.length_bytes <= self.pool.buffer_bytes());
         assert!(io.kind != IoKind::Flush, "a flush moves no chunk");
         let index = self.flights.iter().position(Option::is_none).unwrap_or_else(|| {
             self.flights.push(None);

@@ -125,7 +125,7 @@ impl PathRing {
         // SAFETY: the lanes, whose chunks keep the pool's memory, live in the same struct as the
         // ring, whose `Drop` waits until nothing is in flight; the kernel holds registered pages
         // whatever is unmapped.
-        let registered = unsafe { setup.register_buffers(start, bytes, pool.chunk_bytes()) };
+        let registered = unsafe { setup.register_buffers(start, bytes, pool.buffer_bytes()) };
         // Without it each I/O pins its pages: slower, not wrong.
         let registered_span = registered.is_ok().then_some(setup.registered_span_bytes);
         let directory = directory.as_fd().try_clone_to_owned().map_err(|error| {

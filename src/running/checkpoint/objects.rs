@@ -364,7 +364,7 @@ mod tests {
 
     fn write(target: &ObjectTarget, draft: &Arc<ObjectDraft>, pool: &ChunkPool, bytes: u64) {
         let mut mover = target.mover(pool).unwrap();
-        let chunk_bytes = pool.chunk_bytes() as u64;
+        let chunk_bytes = pool.buffer_bytes() as u64;
         for tag in 0..bytes.div_ceil(chunk_bytes) {
             let mut chunk = pool.take_wait();
             chunk.bytes_mut().fill(tag as u8 + 1);
