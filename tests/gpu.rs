@@ -329,7 +329,8 @@ fn what_the_search_of_gpu_memory_can_not_heed_it_refuses() {
         command
     };
     let vram = ["--target", "vram", "--gpu-backend", "emulated"];
-    let refused: [(&[&str], &[&str]); 2] = [
+    let refused: [(&[&str], &[&str]); 3] = [
+        (&["--nvme-passthrough"], &["--nvme-passthrough has no meaning with --target vram"]),
         (&["--object-sizes", "1m"], &["--object-sizes has no meaning with --target vram"]),
         (&["--time-limit", "1", "--depth-max", "8"], &["--time-limit is 1", "measurements"]),
     ];

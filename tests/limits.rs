@@ -163,6 +163,7 @@ fn what_can_not_be_saturated_is_said_before_anything_is_made() {
         (&["--threads", "0"], &["--threads takes 1 to 1024"]),
         (&["--mix-of", "none.json"], &["--mix-of", "none.json"]),
         (&["--sqpoll", "--iopoll"], &["--iopoll"]),
+        (&["--nvme-passthrough", "--cache-dir", "."], &["--nvme-passthrough", "is no drive"]),
         (&["--size-gb=-1"], &["--size-gb is -1"]),
         (&["--size-gb", "0.001"], &["--size-gb is 0.001", "--io-size-max"]),
         (&["--time-limit", "0"], &["--time-limit is 0", "1 to 86400 seconds"]),
@@ -175,26 +176,6 @@ fn what_can_not_be_saturated_is_said_before_anything_is_made() {
     }
     let sentence = output(saturate(&scratch, &["--size-gb", "4000000"]));
     assert_fails(&sentence, 1, &["less than the 3.8 PiB of --size-gb"]);
-}
-
-#[test]
-fn a_search_sends_nvme_commands_to_namespaces_alone() {
-    let scratch = Scratch::new("limits-nvme");
-    let ran = output(saturate(&scratch, &["--nvme-passthrough"]));
-    let store = scratch.store().display().to_string();
-    // What is not there could be a device, until it is opened.
-    assert_fails(&ran, 1, &["NVMe passthrough does not work", &store, "leave --nvme-passthrough"]);
-    assert!(!scratch.store().exists() && !limits(&scratch).exists(), "its data is deleted");
-    let there = scratch.file("there");
-    std::fs::create_dir(&there).unwrap();
-    let there = there.display().to_string();
-    let flags = ["--nvme-passthrough", "--cache-dir", &there];
-    let ran = output(saturate(&scratch, &flags));
-    assert_fails(&ran, 2, &["--nvme-passthrough", &there, "is no drive", "/dev/nvme0n1"]);
-    assert_eq!(std::fs::read_dir(&there).unwrap().count(), 0, "nothing was made there");
-    let flags = ["--nvme-passthrough", "--target", "vram", "--gpu-backend", "emulated"];
-    let ran = output(saturate(&scratch, &flags));
-    assert_fails(&ran, 2, &["--nvme-passthrough has no meaning with --target vram"]);
 }
 
 #[test]

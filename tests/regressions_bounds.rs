@@ -187,8 +187,7 @@ fn named_pipes_without_another_side_are_refused_and_with_one_are_read() {
     let scratch = Scratch::new("bounds-pipe");
     let lonely = pipe(&scratch, "lonely").display().to_string();
     for flags in [
-        &["--config", &lonely][..],
-        &["--use-burst-trace", "--burst-trace-path", &lonely, "--arrival", "open"],
+        &["--use-burst-trace", "--burst-trace-path", &lonely, "--arrival", "open"][..],
         &["--output", &lonely],
     ] {
         assert_fails(&scratch.run(flags), 2, &["lonely", "pipe"]);
