@@ -179,59 +179,18 @@ fn flags_of(command: &clap::Command, flags: &mut BTreeSet<String>) {
 fn every_flag_of_a_page_is_a_flag_of_a_command() {
     // Of cargo and its tests, containers, fio, kubectl, mpirun, srun, systemctl, MLPerf Storage's
     // harness and the fault simulation.
-    let of_others = [
-        "--bench",
-        "--benches",
-        "--cap-add",
-        "--cpus-per-task",
-        "--direct-io",
-        "--example",
-        "--exclusive",
-        "--features",
-        "--follow",
-        "--for",
-        "--hosts",
-        "--iomem_align",
-        "--kill-on-bad-exit",
-        "--kvcache-bin-path",
-        "--lib",
-        "--mca",
-        "--no-default-features",
-        "--nocapture",
-        "--nodes",
-        "--now",
-        "--ntasks-per-node",
-        "--num-processes",
-        "--release",
-        "--security-opt",
-        "--seeds",
-        "--systemname",
-        "--tests",
-        "--time",
-        "--timeout",
-        "--user",
-        "--workspace",
-    ];
+    let of_others = "\
+        --bench --benches --cap-add --cpus-per-task --direct-io --example --exclusive --features \
+        --follow --for --hosts --iomem_align --kill-on-bad-exit --kvcache-bin-path --lib --mca \
+        --no-default-features --nocapture --nodes --now --ntasks-per-node --num-processes \
+        --release --security-opt --seeds --systemname --tests --time --timeout --user \
+        --workspace";
     // Of the scripts in `tools`; the next test holds those of each command against its script.
-    let of_tools = [
-        "--check",
-        "--dir",
-        "--mb-per-s",
-        "--of",
-        "--only",
-        "--ops",
-        "--page",
-        "--pairs",
-        "--part",
-        "--program",
-        "--refill",
-        "--rounds",
-        "--runs",
-        "--seconds",
-        "--shard",
-        "--shared-buffers",
-        "--target",
-    ];
+    let of_tools = "\
+        --check --dir --mb-per-s --of --only --ops --page --pairs --part --program --refill \
+        --rounds --runs --seconds --shard --shared-buffers --target";
+    let others: BTreeSet<&str> =
+        [of_others, of_tools].iter().flat_map(|all| all.split(' ')).collect();
     let mut flags: BTreeSet<String> = ["--help".to_owned()].into();
     flags_of(&Cli::command(), &mut flags);
     let is_flag = |word: &&str| {
@@ -244,8 +203,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         let words = page.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
         for flag in words.filter(is_flag) {
             named += 1;
-            let is_known = of_others.contains(&flag) || of_tools.contains(&flag);
-            if !is_known && !flags.contains(flag) {
+            if !others.contains(flag) && !flags.contains(flag) {
                 unknown.insert(format!("{name}: {flag}"));
             }
         }

@@ -5,47 +5,11 @@ use super::super::operation::FileAction;
 use super::{Named, Strace, argument, decoded};
 
 /// Calls on files that are counted and not done again.
-const NOT_REPLAYED: [&str; 39] = [
-    "chmod",
-    "chown",
-    "chroot",
-    "copy_file_range",
-    "fadvise64",
-    "fallocate",
-    "fchmod",
-    "fchmodat",
-    "fchown",
-    "fchownat",
-    "fgetxattr",
-    "flock",
-    "fsetxattr",
-    "ftruncate",
-    "getdents64",
-    "getxattr",
-    "io_submit",
-    "io_uring_enter",
-    "ioctl",
-    "lchown",
-    "lgetxattr",
-    "lsetxattr",
-    "mknod",
-    "mknodat",
-    "mmap",
-    "msync",
-    "readahead",
-    "renameat2",
-    "sendfile",
-    "setxattr",
-    "splice",
-    "statfs",
-    "symlink",
-    "symlinkat",
-    "sync",
-    "sync_file_range",
-    "syncfs",
-    "truncate",
-    "utimensat",
-];
+const NOT_REPLAYED: &str = "\
+    chmod chown chroot copy_file_range fadvise64 fallocate fchmod fchmodat fchown fchownat \
+    fgetxattr flock fsetxattr ftruncate getdents64 getxattr io_submit io_uring_enter ioctl \
+    lchown lgetxattr lsetxattr mknod mknodat mmap msync readahead renameat2 sendfile setxattr \
+    splice statfs symlink symlinkat sync sync_file_range syncfs truncate utimensat";
 /// Those that tell of no file, or change what paths mean, and are counted wherever they are.
 const OF_NO_FILE: [&str; 5] = ["chroot", "io_submit", "io_uring_enter", "msync", "sync"];
 /// Those that change a file's size.
@@ -99,7 +63,7 @@ impl Strace {
 
     /// Counts a call on files, or one that moves data without naming any, which is not done again.
     pub(super) fn leaves_out(&mut self, call: &Call<'_>, name: &str) -> Result<(), String> {
-        let known = NOT_REPLAYED.iter().find(|known| **known == name).copied();
+        let known = NOT_REPLAYED.split(' ').find(|known| *known == name);
         let Some(known) = known else { return Ok(()) };
         // The first is no path of a file, or others are none.
         let places = match name {
