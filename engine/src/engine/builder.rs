@@ -11,6 +11,7 @@ use crate::device::{DataFile, ObjectIo, ObjectSpace, Preallocate};
 use crate::drive::{DRIVE_BYTES_MAX, DRIVES_MAX};
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
+use crate::model::LatencySpread;
 use crate::placement::{
     BudgetConfig, DriveBudget, EntryLayout, SharedBudgets, SharedGate, Watermarks,
 };
@@ -150,6 +151,11 @@ settings! {
         /// [`Self::specs`]. Takes the place of the one drive; the shards want a file all the same,
         /// as for [`Self::without_storage`]. By default entries are on drives.
         objects: Arc<dyn ObjectIo>;
+        /// Latencies of a slower drive: each read and write on a drive completes no earlier than one
+        /// that is drawn from them, by the seed, the shard and the order of its I/Os, and keeps its
+        /// place in the queue until then. Flushes, objects and I/Os past host memory are not
+        /// slowed. By default the drive's own latencies are all.
+        injected_latency: LatencySpread;
         /// Step in which storage is leased to shards, bytes, a multiple of 4 KiB; by default a
         /// power of two from 1 to 64 MiB of which each shard can have many.
         segment_bytes: u64;
@@ -362,6 +368,7 @@ impl EngineBuilder {
             submission_thread: self.submission_thread,
             polled: self.polled && self.has_storage,
             passthrough: self.passthrough && self.has_storage,
+            injected: self.injected_latency,
             buffer_bytes: self.buffer_bytes.unwrap_or(places * self.io_bytes),
             verify: self.verify,
             durability: self.durability,

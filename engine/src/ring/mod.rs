@@ -16,6 +16,7 @@ mod raw;
 mod reactor;
 mod setup;
 mod slot;
+mod slowdown;
 mod trial;
 
 pub use chunks::{ChunkDone, ChunkIo, ChunkRing};

@@ -17,8 +17,10 @@ use super::probe::RingFeatures;
 use super::raw::RawRing;
 use super::setup::{CommandSetup, RingSetup};
 use super::slot::{IoFuture, SlotToken, Slots};
+use super::slowdown::Slowdown;
 use crate::buffer::IoMemory;
 use crate::clock::{Clock, Nanos, monotonic_now};
+use crate::model::LatencySpread;
 
 /// Something that a thread looks at between its tasks, and sleeps in when it has none to run.
 pub trait Parker {
@@ -54,6 +56,7 @@ pub struct Ring<B: 'static, D: Dialect = Files> {
     passes_left: Cell<u8>,
     /// Set while completions are worked off: waking a task may come back here.
     turning: Cell<bool>,
+    slowdown: Option<Box<Slowdown>>,
 }
 
 impl<B: IoMemory + 'static> Ring<B> {
@@ -91,7 +94,16 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
             clock,
             passes_left: Cell::new(PASSES_OF_LARGE),
             turning: Cell::new(false),
+            slowdown: None,
         }
+    }
+
+    /// Has each read and write complete no earlier than a latency that is drawn for it, in the order
+    /// in which they are pushed; flushes complete as they do.
+    #[must_use]
+    pub fn slowed_by(mut self, latencies: LatencySpread, seed: u64) -> Ring<B, D> {
+        self.slowdown = Some(Box::new(Slowdown::new(latencies, seed)));
+        self
     }
 
     /// Features that the ring was set up with.
@@ -128,6 +140,9 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         let place = owned.as_ref().filter(|_| request.kind != IoKind::Flush).map(memory);
         // Its time comes with the batch that it is handed over with.
         let (token, future) = self.slots.insert(owned, Nanos::ZERO);
+        if let Some(slowdown) = &self.slowdown {
+            slowdown.draw(token, request.kind != IoKind::Flush);
+        }
         let (mut raw, mut stamp) = (self.raw.borrow_mut(), self.stamp(None));
         self.dialect.encode(&AskedIo { file, request, place }, token, |entry| {
             // SAFETY: the buffer is owned by the slot until the token is reaped, and the pool that
@@ -187,6 +202,10 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
                 self.passes_left.set(PASSES_OF_LARGE);
                 let mut raw = self.raw.borrow_mut();
                 doorbell.into_iter().for_each(|doorbell| raw.hear(doorbell));
+                let longest = match &self.slowdown {
+                    Some(slow) => slow.at_most(longest, now.unwrap_or_else(|| self.clock.now())),
+                    None => longest,
+                };
                 let _silent = raw.wait(longest, self.stamp(now));
                 drop(raw);
                 self.take_completions(&mut seen);
@@ -271,12 +290,25 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
         let mut reaped = 0;
         loop {
             // Not held across `complete`, which wakes tasks that may push.
-            let Some((token, result)) = self.raw.borrow_mut().reap() else { return reaped };
+            let Some((token, result)) = self.raw.borrow_mut().reap() else { break };
             // One clock read a batch: completions reaped together are seen together.
             let now = *now.get_or_insert_with(|| self.clock.now());
             self.complete(token, result, now);
             reaped += 1;
         }
+        match &self.slowdown {
+            Some(slowdown) if slowdown.holds_any() => {
+                reaped + self.end_due(*now.get_or_insert_with(|| self.clock.now()))
+            }
+            _ => reaped,
+        }
+    }
+
+    /// Ends what was held back until `now`; how many.
+    fn end_due(&self, now: Nanos) -> u32 {
+        let next = || self.slowdown.as_ref()?.next_due(now);
+        let due = std::iter::from_fn(next);
+        due.map(|(token, result)| self.slots.complete(token, result, now)).count() as u32
     }
 
     /// Ends an I/O, if that was the last of its entries.
@@ -284,7 +316,10 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
     fn complete(&self, token: u64, result: i32, now: Nanos) {
         let token = SlotToken(token);
         if let Some(result) = self.dialect.answered(token, result) {
-            self.slots.complete(token, result, now);
+            match &self.slowdown {
+                Some(slow) => slow.hold(token, result, self.slots.submitted(token)),
+                None => self.slots.complete(token, result, now),
+            }
         }
     }
 }
@@ -295,6 +330,7 @@ impl<B: 'static, D: Dialect> Drop for Ring<B, D> {
         let was_drained = self.raw.borrow_mut().drain(self.stamp(None), |token, result| {
             self.complete(token, result, self.clock.now());
         });
+        self.end_due(Nanos::MAX);
         if !was_drained {
             // Freeing the buffers now could corrupt memory; leaking them can't.
             std::mem::forget(Rc::clone(&self.slots));

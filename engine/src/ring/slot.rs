@@ -184,6 +184,14 @@ impl<B: 'static> Slots<B> {
         slot.submitted = now;
     }
 
+    /// When an I/O in flight was handed to the device.
+    pub fn submitted(&self, token: SlotToken) -> Nanos {
+        let inner = &*self.inner.borrow();
+        let slot = &inner.slots[token.index()];
+        assert_eq!(slot.generation, token.generation(), "it is in flight");
+        slot.submitted
+    }
+
     /// Looks at what an I/O in flight owns, and whether anybody waits for it: for devices that move
     /// the data themselves.
     pub fn with_owned<T>(

@@ -26,9 +26,10 @@ use crate::error::SetupError;
 use crate::facts::{ShardFacts, buffers_a_shard};
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
+use crate::model::LatencySpread;
 use crate::placement::Placement;
 use crate::ring::{
-    CommandSetup, CommandTarget, Polling, Ring, RingConfig, RingFeatures, RingSetup,
+    CommandSetup, CommandTarget, Dialect, Polling, Ring, RingConfig, RingFeatures, RingSetup,
     command_span_bytes,
 };
 use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
@@ -59,6 +60,8 @@ pub struct Blueprint {
     pub polled: bool,
     /// Whether reads, writes and flushes are NVMe commands.
     pub passthrough: bool,
+    /// Least latencies of reads and writes on a drive; none: those that the drive has.
+    pub injected: Option<LatencySpread>,
     /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
     /// Share of the data read that is checked.
@@ -98,6 +101,14 @@ impl Blueprint {
         let drives = self.drives();
         let bytes_a_drive = self.buffer_bytes / u64::from(drives);
         drives * buffers_a_shard(bytes_a_drive, self.shards, self.io_bytes, self.queue_depth)
+    }
+
+    /// A shard's ring, which is slowed down where latencies are injected.
+    fn slowed<D: Dialect>(&self, ring: Ring<Ticket, D>, id: ShardId) -> Rc<Ring<Ticket, D>> {
+        Rc::new(match self.injected {
+            Some(latencies) => ring.slowed_by(latencies, self.seed ^ u64::from(id.0) << 48),
+            None => ring,
+        })
     }
 
     /// A shard in that seat.
@@ -231,8 +242,8 @@ pub fn open_shard(
     };
     let config = RingConfig { entries, polling };
     let Opened { device, pool, features } = match blueprint.passthrough && objects.is_none() {
-        true => open_commands(&blueprint, config, &files, &mut shortfalls)?,
-        false => open_files(&blueprint, config, (&files, objects), &mut shortfalls)?,
+        true => open_commands(&blueprint, (id, config), &files, &mut shortfalls)?,
+        false => open_files(&blueprint, (id, config), (&files, objects), &mut shortfalls)?,
     };
     let mut facts = ShardFacts {
         ring: features,
@@ -280,7 +291,7 @@ struct Opened {
 /// The device over these files, or over objects in their place.
 fn open_files(
     blueprint: &Blueprint,
-    config: RingConfig,
+    (id, config): (ShardId, RingConfig),
     (files, objects): (&[Arc<DataFile>], Option<Arc<ObjectSpace>>),
     shortfalls: &mut Vec<String>,
 ) -> Result<Opened, SetupError> {
@@ -296,7 +307,7 @@ fn open_files(
     if let Err(error) = setup.register_files(&descriptors) {
         shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
     }
-    let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os));
+    let ring = blueprint.slowed(Ring::over(setup, &descriptors, Clock::Os), id);
     let features = ring.features();
     let device: Rc<dyn Device> = match objects {
         Some(space) => open_objects(space, ring),
@@ -312,7 +323,7 @@ fn open_files(
 /// The device that hands NVMe commands to the namespaces of these files.
 fn open_commands(
     blueprint: &Blueprint,
-    config: RingConfig,
+    (id, config): (ShardId, RingConfig),
     files: &[Arc<DataFile>],
     shortfalls: &mut Vec<String>,
 ) -> Result<Opened, SetupError> {
@@ -343,7 +354,7 @@ fn open_commands(
                 .to_owned(),
         );
     }
-    let ring = Rc::new(Ring::commanding(setup, &targets, Clock::Os));
+    let ring = blueprint.slowed(Ring::commanding(setup, &targets, Clock::Os), id);
     let features = ring.features();
     executor::sleep_in(Rc::clone(&ring) as _);
     // The files, which it holds, keep the namespaces open.
