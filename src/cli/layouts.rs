@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use ringfall_config::values::{self, Gib, Seed};
-use ringfall_core::clock::Nanos;
 use ringfall_core::model::LatencySpread;
 use ringfall_model::facts::EngineLimits;
 use ringfall_workloads::layout::EngineLayout;
@@ -122,7 +121,7 @@ pub struct LayoutsReplayArgs {
     pub speed: ReplaySpeed,
     /// Minimum latency of each call, as a slower store would have it: a time, up to 60s, or a
     /// median and 99th percentile, p50=1ms,p99=20ms
-    #[arg(long, value_name = "TIME", value_parser = latencies)]
+    #[arg(long, value_name = "TIME", value_parser = values::latencies)]
     pub inject_latency: Option<LatencySpread>,
     /// Write the figures as JSON to this file; `-` prints them instead of the page
     #[arg(long, value_name = "FILE")]
@@ -145,22 +144,6 @@ fn speed(text: &str) -> Result<ReplaySpeed, String> {
         Some(factor) => Ok(ReplaySpeed(Some(factor))),
         None => Err("give 0.001 to 1000, or max".to_owned()),
     }
-}
-
-fn latencies(text: &str) -> Result<LatencySpread, String> {
-    let time = |text: &str| {
-        let time_s = values::seconds(text).ok().filter(|time_s| (0.0..=60.0).contains(time_s))?;
-        Some(Nanos::from_ns_f64(time_s * 1e9))
-    };
-    let (median, p99) = match text.split_once(',') {
-        None => (Some(text), Some(text)),
-        Some((median, p99)) => (median.strip_prefix("p50="), p99.strip_prefix("p99=")),
-    };
-    let found = median.and_then(time).zip(p99.and_then(time));
-    let found = found.filter(|(median, p99)| median <= p99);
-    found
-        .map(|(median, p99)| LatencySpread { median, p99 })
-        .ok_or_else(|| "give a time up to 60s, such as 5ms, or p50=1ms,p99=20ms".to_owned())
 }
 
 fn layouts() -> PossibleValuesParser {

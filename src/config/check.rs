@@ -12,7 +12,7 @@ use super::names::Names;
 use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::{Gib, Size};
 use super::{
-    Facts, Named, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared,
+    Facts, GpuTransfer, Named, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared,
     WorkloadSection,
 };
 
@@ -104,6 +104,12 @@ impl Check<'_> {
             let what =
                 format!("{parallel} is more than the number of GPUs: raise {other} ({gpus})");
             self.wrong("tensor_parallel", what);
+        }
+        let has_gpus = plan.gpu_memory_bytes_each > 0;
+        if plan.injected.is_some() && has_gpus && plan.gpu_transfer != GpuTransfer::Pinned {
+            let other = self.name_of("gpu_transfer");
+            let what = format!("cannot slow I/Os that go past host memory: give {other} pinned");
+            self.wrong("inject_latency", what);
         }
         if plan.gpu_indices.is_some() {
             self.gpu_devices(plan.gpu_devices.trim(), gpus);

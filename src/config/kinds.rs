@@ -9,13 +9,14 @@ use std::str::FromStr;
 
 use clap::builder::{BoolValueParser, PathBufValueParser};
 use clap::{Arg, value_parser};
+use ringfall_core::model::LatencySpread;
 use ringfall_core::units::{GIB, KIB, MIB};
 use ringfall_workloads::prefill::GPUS;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RooflineFrom;
-use super::values::{Auto, Gib, Mib, PrefillSpeed, Seconds, Seed, Size};
+use super::values::{Auto, Gib, Mib, PrefillSpeed, Seconds, Seed, Size, latencies};
 
 /// Smallest and largest single I/O, bytes; each is a whole number of blocks of the smallest.
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
@@ -477,6 +478,24 @@ impl<T: FromStr<Err = String>> Kind for OrNone<T> {
 
     fn check(typed: &String, (): &(), wrong: Wrong<'_>) -> Option<T> {
         (typed != "none").then(|| typed.parse().map_err(wrong).ok()).flatten()
+    }
+}
+
+/// Latencies to inject, typed as [`latencies`] reads them; `none` for none.
+pub struct Latencies;
+
+impl Kind for Latencies {
+    type Typed = String;
+    type Checked = Option<LatencySpread>;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(value_parser!(String))
+    }
+
+    fn check(typed: &String, (): &(), wrong: Wrong<'_>) -> Option<LatencySpread> {
+        let read = (typed != "none").then(|| latencies(typed))?;
+        read.map_err(|remedy| wrong(format!("{typed}: {remedy}"))).ok()
     }
 }
 

@@ -227,13 +227,22 @@ fn a_search_for_the_depth_has_its_time_its_buffers_and_no_autoscaler() {
 fn what_a_storage_tier_would_not_see_is_refused() {
     let wrong = |line: &str| resolve(&typed(line), None, &facts()).unwrap_err().to_string();
     const WAYS: [&str; 3] = ["--sqpoll", "--iopoll", "--nvme-passthrough"];
-    for flag in WAYS.into_iter().chain(["--dedupe-ratio 2", "--compress-ratio 2"]) {
+    const SLOWED: &str = "--inject-latency 5ms";
+    for flag in WAYS.into_iter().chain([SLOWED, "--dedupe-ratio 2", "--compress-ratio 2"]) {
         let told = wrong(&format!("{flag} --disable-storage"));
         assert!(told.contains(&format!("{} has no effect", flag.split(' ').next().unwrap())));
     }
-    for flag in WAYS {
+    for flag in WAYS.into_iter().chain([SLOWED]) {
         let told = wrong(&format!("{flag} --cache-dir s3://bucket/runs --storage-capacity-gb 8"));
+        let flag = flag.split(' ').next().unwrap();
         assert!(told.contains(&format!("{flag} works with a drive")), "{told}");
+    }
+    assert!(wrong(&format!("{SLOWED} --layout vllm")).contains("works with ringfall's own data"));
+    let told = wrong(&format!("{SLOWED} --gpu-mem-gb 1"));
+    assert!(told.contains("past host memory: give --gpu-transfer pinned"), "{told}");
+    for latency in ["2ms,3ms", "p50=3ms,p99=2ms", "61s"] {
+        let told = wrong(&format!("--inject-latency {latency}"));
+        assert!(told.contains("give a time up to 60s"), "{latency}: {told}");
     }
     assert!(wrong("--iopoll --sqpoll").contains("--iopoll and --sqpoll cannot be combined"));
 }

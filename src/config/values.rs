@@ -4,6 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use ringfall_core::clock::Nanos;
+use ringfall_core::model::LatencySpread;
 use ringfall_core::units::{GIB, MIB};
 use ringfall_workloads::prefill::{GPUS, PrefillGpu};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -190,6 +192,26 @@ pub fn whole_seconds<T: TryFrom<i64>>(text: &str) -> Result<T, String> {
     };
     let fitting = whole.and_then(|whole: i64| T::try_from(whole).ok());
     fitting.ok_or_else(|| format!("not a whole number of seconds: {text:?}"))
+}
+
+/// Reads latencies of a slower store: a time up to 60 s, or a median and 99th percentile.
+///
+/// # Errors
+/// A sentence that says how to give them.
+pub fn latencies(text: &str) -> Result<LatencySpread, String> {
+    let time = |text: &str| {
+        let time_s = seconds(text).ok().filter(|time_s| (0.0..=60.0).contains(time_s))?;
+        Some(Nanos::from_ns_f64(time_s * 1e9))
+    };
+    let (median, p99) = match text.split_once(',') {
+        None => (Some(text), Some(text)),
+        Some((median, p99)) => (median.strip_prefix("p50="), p99.strip_prefix("p99=")),
+    };
+    let found = median.and_then(time).zip(p99.and_then(time));
+    let found = found.filter(|(median, p99)| median <= p99);
+    found
+        .map(|(median, p99)| LatencySpread { median, p99 })
+        .ok_or_else(|| "give a time up to 60s, such as 5ms, or p50=1ms,p99=20ms".to_owned())
 }
 
 impl FromStr for Seconds {

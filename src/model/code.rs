@@ -134,6 +134,8 @@ codes! {
         Stalls = "stalls",
         /// The engine got less from the kernel than it asked for.
         Engine = "engine",
+        /// Reads and writes were slowed down on purpose.
+        LatencyInjected = "latency_injected",
         /// The storage tier was in memory.
         MemoryBacked = "memory_backed",
         /// No drive moved a byte: the run was simulated, or is a logical trace.

@@ -6,6 +6,7 @@ use ringfall_config::{Arrival, Preallocate, TraceKind, Traffic};
 use ringfall_core::clock::Nanos;
 use ringfall_core::facts::GpuKind;
 use ringfall_core::key::Tier;
+use ringfall_core::model::LatencySpread;
 use ringfall_core::units::gib;
 use ringfall_host::{Machine, counted, human};
 use ringfall_workloads::autoscale::{Answer, Entry};
@@ -68,6 +69,18 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(simulation) = &result.simulation {
         warnings.push(warning(Code::Simulated, simulation.told(), None));
+    }
+    if let Some(LatencySpread { median, p99 }) = result.plan.injected {
+        let told = |time: Nanos| format!("{} ms", time.as_ns_f64() / 1e6);
+        let least = match p99 == median {
+            true => told(median),
+            false => format!("{} (P50) and {} (P99)", told(median), told(p99)),
+        };
+        let text = format!(
+            "the drive was slowed down: --inject-latency had each read and write take at least \
+             {least}, which all figures include"
+        );
+        warnings.push(warning(Code::LatencyInjected, text, None));
     }
     of_the_device(result, &mut warnings);
     of_the_requests(result, &mut warnings);

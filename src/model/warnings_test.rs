@@ -514,6 +514,10 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::StoodStill, |run| run.watchdog.overdue_max_ns = 9_000_000_000),
     (Code::Stalls, |run| run.watchdog.stalls = 1),
     (Code::Engine, |run| run.facts = vec![shard(&["no huge pages"])]),
+    (Code::LatencyInjected, |run| {
+        let (median, p99) = (Nanos::from_ms(1), Nanos::from_ms(20));
+        run.plan.injected = Some(LatencySpread { median, p99 });
+    }),
     (Code::MemoryBacked, |run| {
         let file_system = "tmpfs".to_owned();
         run.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });

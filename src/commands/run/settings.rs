@@ -58,7 +58,11 @@ pub fn of(plan: &Plan) -> RunSettings {
 
 /// Settings of the engine itself: they are handed to it here, and nowhere else.
 fn engine(plan: &Plan) -> EngineBuilder {
-    Engine::builder()
+    let builder = match plan.injected {
+        Some(latencies) => Engine::builder().injected_latency(latencies),
+        None => Engine::builder(),
+    };
+    builder
         .layout(plan.layout)
         .gpu_bytes(plan.gpu_memory_bytes)
         .promote_on_hit(plan.promotion == Promotion::OnHit)
