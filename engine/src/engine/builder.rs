@@ -151,9 +151,9 @@ settings! {
         /// [`Self::specs`]. Takes the place of the one drive; the shards want a file all the same,
         /// as for [`Self::without_storage`]. By default entries are on drives.
         objects: Arc<dyn ObjectIo>;
-        /// Latencies of a slower drive: each read and write on a drive completes no earlier than one
-        /// that is drawn from them, by the seed, the shard and the order of its I/Os, and keeps its
-        /// place in the queue until then. Flushes, objects and I/Os past host memory are not
+        /// Latencies of a slower drive: each read and write on a drive completes no earlier than
+        /// one that is drawn from them, by the seed, the shard and the order of its I/Os, and keeps
+        /// its place in the queue until then. Flushes, objects and I/Os past host memory are not
         /// slowed. By default the drive's own latencies are all.
         injected_latency: LatencySpread;
         /// Step in which storage is leased to shards, bytes, a multiple of 4 KiB; by default a

@@ -98,8 +98,8 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         }
     }
 
-    /// Has each read and write complete no earlier than a latency that is drawn for it, in the order
-    /// in which they are pushed; flushes complete as they do.
+    /// Has each read and write complete no earlier than a latency that is drawn for it, in the
+    /// order in which they are pushed; flushes complete as they do.
     #[must_use]
     pub fn slowed_by(mut self, latencies: LatencySpread, seed: u64) -> Ring<B, D> {
         self.slowdown = Some(Box::new(Slowdown::new(latencies, seed)));
