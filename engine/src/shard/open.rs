@@ -230,20 +230,20 @@ pub fn open_shard(
     spec: ShardSpec,
     links: Box<dyn Links>,
 ) -> Result<(Rc<Shard>, ShardFacts), SetupError> {
-    let ShardSpec { id, files, objects, blueprint } = spec;
+    let (id, blueprint) = (spec.id, &spec.blueprint);
     blueprint.shared.cpu.populate(id.0, blueprint.shards)?;
     let mut shortfalls = Vec::new();
     // One more place a drive for the flush that runs beside its reads and writes.
     let entries = (blueprint.drives() * (blueprint.queue_depth + 1)).min(RING_ENTRIES_MAX);
-    let polling = match *blueprint {
-        Blueprint { polled: true, .. } if objects.is_none() => Polling::Completion,
+    let polling = match **blueprint {
+        Blueprint { polled: true, .. } if spec.objects.is_none() => Polling::Completion,
         Blueprint { submission_thread: true, .. } => Polling::Submission,
         _ => Polling::None,
     };
     let config = RingConfig { entries, polling };
-    let Opened { device, pool, features } = match blueprint.passthrough && objects.is_none() {
-        true => open_commands(&blueprint, (id, config), &files, &mut shortfalls)?,
-        false => open_files(&blueprint, (id, config), (&files, objects), &mut shortfalls)?,
+    let Opened { device, pool, features } = match blueprint.passthrough && spec.objects.is_none() {
+        true => open_commands(&spec, config, &mut shortfalls)?,
+        false => open_files(&spec, config, &mut shortfalls)?,
     };
     let mut facts = ShardFacts {
         ring: features,
@@ -288,13 +288,13 @@ struct Opened {
     features: RingFeatures,
 }
 
-/// The device over these files, or over objects in their place.
+/// The device over the shard's files, or over objects in their place.
 fn open_files(
-    blueprint: &Blueprint,
-    (id, config): (ShardId, RingConfig),
-    (files, objects): (&[Arc<DataFile>], Option<Arc<ObjectSpace>>),
+    spec: &ShardSpec,
+    config: RingConfig,
     shortfalls: &mut Vec<String>,
 ) -> Result<Opened, SetupError> {
+    let ShardSpec { id, files, objects, blueprint } = spec;
     let mut setup = RingSetup::new(config)?;
     let buffer_bytes = blueprint.io_bytes as usize;
     let pool = registered_pool(blueprint, shortfalls, |(start, bytes)| {
@@ -307,10 +307,10 @@ fn open_files(
     if let Err(error) = setup.register_files(&descriptors) {
         shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
     }
-    let ring = blueprint.slowed(Ring::over(setup, &descriptors, Clock::Os), id);
+    let ring = blueprint.slowed(Ring::over(setup, &descriptors, Clock::Os), *id);
     let features = ring.features();
     let device: Rc<dyn Device> = match objects {
-        Some(space) => open_objects(space, ring),
+        Some(space) => open_objects(Arc::clone(space), ring),
         None if config.polling == Polling::Completion => open_polled(ring, files)?,
         None => {
             executor::sleep_in(Rc::clone(&ring) as _);
@@ -320,13 +320,13 @@ fn open_files(
     Ok(Opened { device, pool, features })
 }
 
-/// The device that hands NVMe commands to the namespaces of these files.
+/// The device that hands NVMe commands to the namespaces of the shard's files.
 fn open_commands(
-    blueprint: &Blueprint,
-    (id, config): (ShardId, RingConfig),
-    files: &[Arc<DataFile>],
+    spec: &ShardSpec,
+    config: RingConfig,
     shortfalls: &mut Vec<String>,
 ) -> Result<Opened, SetupError> {
+    let ShardSpec { id, files, blueprint, .. } = spec;
     let targets: Vec<CommandTarget> = files
         .iter()
         .map(|file| file.command_target().expect("it was opened before the shards start"))
@@ -354,7 +354,7 @@ fn open_commands(
                 .to_owned(),
         );
     }
-    let ring = blueprint.slowed(Ring::commanding(setup, &targets, Clock::Os), id);
+    let ring = blueprint.slowed(Ring::commanding(setup, &targets, Clock::Os), *id);
     let features = ring.features();
     executor::sleep_in(Rc::clone(&ring) as _);
     // The files, which it holds, keep the namespaces open.
