@@ -291,6 +291,67 @@ fn what_a_run_in_a_layout_can_not_do_is_refused_with_the_remedy() {
     }
 }
 
+/// Drive that takes a millisecond for each I/O, however many are in flight.
+const STEADY: &str = "\
+name: steady
+read: {mb_per_s: 1000000, iops: 2500000, latency_us: 1000, latency_p99_us: 1000}
+write: {mb_per_s: 1000000, iops: 400000, latency_us: 1000, latency_p99_us: 1000}
+";
+
+/// Result of simulating prompts of these blocks of 512 tokens, each 10 s after the one before.
+fn simulated_prompts(scratch: &Scratch, prompts: &[&[u64]], more: &[&str]) -> Value {
+    let row = |(place, ids): (usize, &&[u64])| {
+        let (timestamp, tokens) = (10_000 * place, 512 * ids.len());
+        format!(
+            "{{\"timestamp\":{timestamp},\"input_length\":{tokens},\"output_length\":1,\
+             \"hash_ids\":{ids:?}}}\n"
+        )
+    };
+    std::fs::write(
+        scratch.file("p.jsonl"),
+        prompts.iter().enumerate().map(row).collect::<String>(),
+    )
+    .unwrap();
+    std::fs::write(scratch.file("steady.yaml"), STEADY).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["simulate", "--device", "steady.yaml", "--mooncake-trace", "p.jsonl"]);
+    command.args(["--replay-cycles", "1", "--cpu-mem-gb", "0", "--model", "tiny-1b"]);
+    command.args(["--seed", "1", "--duration", "100", "--output", "result.json", "--quiet"]);
+    command.args(more).current_dir(&scratch.path);
+    ended_well(output(command));
+    scratch.json()["ringfall"].clone()
+}
+
+/// Blocks were loaded one after the other: LMCache's four threads got two objects at a time.
+#[test]
+fn the_threads_of_an_engine_load_a_whole_prefix() {
+    let scratch = Scratch::new("layout-prefix");
+    let prompt: &[u64] = &[1, 2, 3, 4, 5, 6, 7, 8];
+    // Chunks of 256 tokens on 4 threads and on 64, pages of 64 on one, files of 16 on the one that
+    // has taken the request, or on 64.
+    for (layout, limits, milliseconds) in [
+        ("lmcache", "theirs", 4.0),
+        ("llmd", "theirs", 1.0),
+        ("hicache", "theirs", 64.0),
+        ("vllm", "theirs", 256.0),
+        ("vllm", "ours", 4.0),
+    ] {
+        for shards in ["1", "3"] {
+            let more = ["--layout", layout, "--engine-limits", limits, "--shards", shards];
+            let found = simulated_prompts(&scratch, &[prompt, prompt], &more);
+            let load = found["served"]["context_load_ms"]["max"].as_f64().unwrap();
+            // Each I/O moves its bytes, too.
+            assert!((1.0..1.15).contains(&(load / milliseconds)), "{layout} {limits}: {load} ms");
+        }
+    }
+    // The third block is evicted for the fifth; the fourth is there, and of no use without it.
+    let prompts: [&[u64]; 4] = [&[1, 2, 3, 4], &[1, 2], &[5], &[1, 2, 3, 4]];
+    let more = ["--storage-capacity-gb", "0.046875", "--shards", "1"];
+    let found =
+        simulated_prompts(&scratch, &prompts, &[&more[..], &["--layout", "lmcache"]].concat());
+    assert_eq!(found["io"]["read"]["bytes"].as_u64(), Some(4 * 512 * 24 * 1024));
+}
+
 /// A file system without room for as many names.
 #[test]
 fn a_full_file_system_ends_a_layout_with_the_reason() {

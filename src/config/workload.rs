@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use ringfall_workloads::WorkloadConfig;
-use ringfall_workloads::config::{Persona, RagConfig};
+use ringfall_workloads::config::{Persona, PrefixReads, RagConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrival, AutoscalerSteps, Eviction, GpuLimits, HealthCriteria, Limits, Plan, QosTargets,
-    SaturationTargets, Traffic,
+    Arrival, AutoscalerSteps, Eviction, GpuLimits, HealthCriteria, LayoutLimits, Limits, Plan,
+    QosTargets, SaturationTargets, Traffic,
 };
 
 /// Limits to which the turns of a ShareGPT dataset are cut.
@@ -112,6 +112,16 @@ impl Plan {
             rag_ingestion: self.rag_ingestion,
             decode_reads: self.decode_reads,
             history_reads: self.history_reads,
+            prefix_reads: match &self.layout_plan {
+                None => PrefixReads::Each,
+                Some(layout) if self.engine_limits == LayoutLimits::Theirs => {
+                    match layout.divides_requests() {
+                        true => PrefixReads::AtOnce,
+                        false => PrefixReads::InOrder,
+                    }
+                }
+                Some(_) => PrefixReads::AtOnce,
+            },
             prefill_tokens_per_s: self.prefill_tokens_per_s,
             generation_mode: self.generation_mode,
             phases: self.phases,

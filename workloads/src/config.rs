@@ -117,6 +117,22 @@ pub enum HistoryReads {
     Last,
 }
 
+/// Order in which a request reads entries that are a prefix together: the earlier turns of its
+/// conversation, or the blocks of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefixReads {
+    /// One turn or block after the other. Turns behind a missing one are read as well, and none is
+    /// written again, as in the reference benchmark.
+    #[default]
+    Each,
+    /// One after the other, up to the first that is missing; that and those behind it are computed
+    /// and written again.
+    InOrder,
+    /// The same, all reads at once, and all writes.
+    AtOnce,
+}
+
 /// Which phases a request has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -204,6 +220,8 @@ pub struct WorkloadConfig {
     pub decode_reads: DecodeReads,
     /// Earlier turns that a request reads.
     pub history_reads: HistoryReads,
+    /// Order in which it reads them, and the blocks of a trace.
+    pub prefix_reads: PrefixReads,
     /// Speed at which tokens that were looked for and not found are computed again, tokens/s, for
     /// one request after another; 0: at once, as in the reference benchmark.
     pub prefill_tokens_per_s: f64,
@@ -262,6 +280,7 @@ impl Default for WorkloadConfig {
             decode_batch_tokens: 32,
             decode_reads: DecodeReads::Batch,
             history_reads: HistoryReads::All,
+            prefix_reads: PrefixReads::Each,
             prefill_tokens_per_s: 0.0,
             generation_mode: GenerationMode::Realistic,
             generation_fast_ms: 2.0,

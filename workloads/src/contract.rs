@@ -42,7 +42,8 @@ pub struct RequestId(pub u32);
 pub enum Purpose {
     /// A shared system prompt.
     Prefix,
-    /// An earlier turn of the conversation.
+    /// An earlier turn of the conversation; written where it was missing, and its engine stores
+    /// again what it computes again.
     History,
     /// The turn's own new entry.
     Prefill,
@@ -59,7 +60,7 @@ pub enum Purpose {
 }
 
 /// Task for the driver.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// Read the whole entry `times` times, one after the other; answer with one
     /// [`Event::StepDone`].
@@ -75,6 +76,20 @@ pub enum Action {
         /// Consecutive reads, ≥ 1. A miss on any of them ends the step.
         times: u32,
     },
+    /// Read the entries of a prefix that come before the first that is not there; answer with one
+    /// [`Event::StepDone`].
+    ReadPrefix {
+        /// Whose step this is.
+        request: RequestId,
+        /// Keys of the entries, in the order of the prefix.
+        keys: Box<[Key]>,
+        /// Where they live.
+        scope: Scope,
+        /// Purpose of the read.
+        purpose: Purpose,
+        /// Whether they are read all at once; else one after the other.
+        at_once: bool,
+    },
     /// Write the whole entry; answer with one [`Event::StepDone`].
     Write {
         /// Whose step this is.
@@ -83,11 +98,24 @@ pub enum Action {
         key: Key,
         /// Where it lives.
         scope: Scope,
-        /// Purpose of the write. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the
-        /// engine when the entry is there already (two requests may miss at once).
+        /// Purpose of the write. `Prefix`, `History`, `Rag`, `Block` and `Populate` writes are
+        /// skipped by the engine when the entry is there already (two requests may miss at once).
         purpose: Purpose,
         /// Size, > 0.
         bytes: u64,
+    },
+    /// Write whole entries, as by as many [`Action::Write`]; answer with one [`Event::StepDone`].
+    WriteAll {
+        /// Whose step this is.
+        request: RequestId,
+        /// Keys of the entries with their sizes, > 0.
+        entries: Box<[(Key, u64)]>,
+        /// Where they live.
+        scope: Scope,
+        /// Purpose of the writes.
+        purpose: Purpose,
+        /// Whether they are written all at once; else one after the other.
+        at_once: bool,
     },
     /// Write a document's chunk, which belongs to no request and to no user; answer with
     /// [`Event::Ingested`].

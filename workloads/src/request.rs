@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::config::{DecodeReads, HistoryReads, PhaseMode, WorkloadConfig};
+use crate::config::{DecodeReads, HistoryReads, PhaseMode, PrefixReads, WorkloadConfig};
 use crate::contract::{
     Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope, StepTimes,
 };
@@ -14,12 +14,16 @@ use crate::stats::WorkloadStats;
 use crate::user::Demand;
 
 /// The next thing a request wants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestStep {
     /// Read an entry so often.
     Read(Key, Scope, Purpose, u32),
+    /// Read the entries of a prefix before the first that is not there.
+    ReadPrefix(Box<[Key]>, Scope, Purpose),
     /// Write an entry of so many bytes.
     Write(Key, Scope, Purpose, u64),
+    /// Write entries of so many bytes.
+    WriteAll(Box<[(Key, u64)]>, Scope, Purpose),
     /// Let so much time pass.
     Wait(Nanos),
     /// Compute again what was not found, which takes so long alone.
@@ -36,10 +40,16 @@ enum Phase {
     PrefixRead,
     PrefixWrite,
     History(u32),
+    /// Reading the earlier turns from this one on.
+    HistoryPrefix(u32),
+    /// Writing again those that were missing.
+    HistoryWrite,
     Prefill,
     /// Reading this chunk of the retrieval, in its order.
     Retrieve(u32),
+    /// Reading this block, or the blocks from it on.
     BlockRead(u32),
+    /// Writing the last of the blocks before this one.
     BlockWrite(u32),
     Decode,
     Rewrite {
@@ -194,8 +204,11 @@ impl Request {
     /// The step, or the recomputation that comes before it: whatever was looked for in vain is
     /// computed before anything but another look.
     fn recomputed_first(&mut self, config: &WorkloadConfig, step: RequestStep) -> RequestStep {
-        let is_look =
-            matches!(step, RequestStep::Read(_, _, purpose, _) if purpose != Purpose::Decode);
+        let is_look = match step {
+            RequestStep::Read(_, _, purpose, _) => purpose != Purpose::Decode,
+            RequestStep::ReadPrefix(..) => true,
+            _ => false,
+        };
         if is_look || self.end != RequestEnd::Served {
             return step;
         }
@@ -242,8 +255,10 @@ impl Request {
             self.phase = Phase::End;
             return Some(RequestStep::Done);
         }
-        if matches!(outcome, Outcome::Miss { .. }) && config.prefill_tokens_per_s > 0.0 {
-            self.missed_tokens += u64::from(self.tokens_looked_for(config));
+        if let Outcome::Miss { reads_done } = outcome
+            && config.prefill_tokens_per_s > 0.0
+        {
+            self.missed_tokens += self.tokens_not_found(config, reads_done);
         }
         match (self.phase, outcome) {
             (Phase::PrefixRead, Outcome::Miss { .. }) if config.system_prompts_written => {
@@ -276,22 +291,32 @@ impl Request {
                 self.phase = Phase::Retrieve(next + 1);
                 None
             }
-            (Phase::BlockRead(next), Outcome::Miss { .. }) => {
-                stats.block_misses += 1;
-                self.phase = Phase::BlockWrite(next);
-                Some(self.write_block(config, next))
+            (Phase::HistoryPrefix(first), Outcome::Miss { reads_done }) => {
+                let missing = &self.past.history[(first + reads_done) as usize..];
+                // Queued turns have not been computed yet.
+                let missing = missing.iter().filter(|turn| turn.tokens > 0);
+                let entry = |turn: &PastTurn| {
+                    (key::turn(self.user, turn.number), config.entry_bytes(turn.tokens))
+                };
+                let entries: Box<[_]> = missing.map(entry).collect();
+                self.phase = Phase::HistoryWrite;
+                let is_none = entries.is_empty();
+                let write = RequestStep::WriteAll(entries, Scope::Own, Purpose::History);
+                (!is_none).then_some(write)
+            }
+            (Phase::BlockRead(next), Outcome::Miss { reads_done }) => {
+                stats.block_hits += u64::from(reads_done);
+                Some(self.write_blocks(config, next + reads_done, stats))
             }
             (Phase::BlockRead(next), _) => {
-                stats.block_hits += 1;
-                self.phase = Phase::BlockRead(next + 1);
+                let end = self.blocks_from(config, next).end;
+                stats.block_hits += u64::from(end - next);
+                self.phase = Phase::BlockRead(end);
                 None
             }
-            (Phase::BlockWrite(next), _) if next + 1 < self.blocks() => {
-                stats.block_misses += 1;
-                // Not looked for: what follows a missing block is missing too.
-                self.missed_tokens += u64::from(self.block_tokens(next + 1));
-                self.phase = Phase::BlockWrite(next + 1);
-                Some(self.write_block(config, next + 1))
+            // Not looked for: what follows a missing block is missing too.
+            (Phase::BlockWrite(next), _) if next < self.blocks() => {
+                Some(self.write_blocks(config, next, stats))
             }
             _ => None,
         }
@@ -310,29 +335,43 @@ impl Request {
         }
         let is_load = matches!(
             self.phase,
-            Phase::PrefixRead | Phase::History(_) | Phase::Retrieve(_) | Phase::BlockRead(_)
+            Phase::PrefixRead
+                | Phase::History(_)
+                | Phase::HistoryPrefix(_)
+                | Phase::Retrieve(_)
+                | Phase::BlockRead(_)
         );
         if is_load {
             self.load_ns += io_ns + room_ns;
-            self.has_loaded |= outcome == Outcome::Hit;
+            self.has_loaded |= match outcome {
+                Outcome::Hit => true,
+                Outcome::Miss { reads_done } => reads_done > 0,
+                _ => false,
+            };
         }
     }
 
-    /// Tokens of the entry that the present phase has looked for.
-    fn tokens_looked_for(&self, config: &WorkloadConfig) -> u32 {
-        match self.phase {
+    /// Tokens that the present phase has looked for in vain, but for those of blocks, which are
+    /// counted with their writes; it found so many entries of a prefix before them.
+    fn tokens_not_found(&self, config: &WorkloadConfig, found: u32) -> u64 {
+        let tokens = match self.phase {
             Phase::PrefixRead => self.past.prompt_tokens,
             // The phase is that of the turn after it.
             Phase::History(next) => self.past.history[next as usize - 1].tokens,
+            // Whatever follows a missing turn is of no use.
+            Phase::HistoryPrefix(first) => {
+                let missing = &self.past.history[(first + found) as usize..];
+                return missing.iter().map(|turn| u64::from(turn.tokens)).sum();
+            }
             Phase::Retrieve(place) => {
                 let (document, chunks) = &self.retrieved;
                 let all = rag::chunks(config, self.past.seed, *document);
                 all[chunks[place as usize] as usize]
             }
-            Phase::BlockRead(place) => self.block_tokens(place),
             Phase::Decode | Phase::DecodeAgain => self.own_tokens(config),
             _ => 0,
-        }
+        };
+        tokens.into()
     }
 
     fn chunk_key(&self, place: u32) -> Key {
@@ -361,9 +400,35 @@ impl Request {
         left.clamp(1, block_tokens) as u32
     }
 
-    fn write_block(&self, config: &WorkloadConfig, place: u32) -> RequestStep {
-        let bytes = config.entry_bytes(self.block_tokens(place));
-        RequestStep::Write(self.block_key(place), Scope::Shared, Purpose::Block, bytes)
+    /// Blocks from this one on that a step reads or writes.
+    fn blocks_from(&self, config: &WorkloadConfig, first: u32) -> Range<u32> {
+        match config.prefix_reads {
+            PrefixReads::Each => first..first + 1,
+            PrefixReads::InOrder | PrefixReads::AtOnce => first..self.blocks(),
+        }
+    }
+
+    /// Step that writes the next of the missing blocks, which are counted, and computed before.
+    fn write_blocks(
+        &mut self,
+        config: &WorkloadConfig,
+        first: u32,
+        stats: &mut WorkloadStats,
+    ) -> RequestStep {
+        let blocks = self.blocks_from(config, first);
+        stats.block_misses += u64::from(blocks.end - first);
+        self.missed_tokens +=
+            blocks.clone().map(|place| u64::from(self.block_tokens(place))).sum::<u64>();
+        self.phase = Phase::BlockWrite(blocks.end);
+        let entry = |place| (self.block_key(place), config.entry_bytes(self.block_tokens(place)));
+        let (scope, purpose) = (Scope::Shared, Purpose::Block);
+        match blocks.len() {
+            1 => {
+                let (key, bytes) = entry(first);
+                RequestStep::Write(key, scope, purpose, bytes)
+            }
+            _ => RequestStep::WriteAll(blocks.map(entry).collect(), scope, purpose),
+        }
     }
 
     fn advance(&mut self, config: &WorkloadConfig) -> RequestStep {
@@ -377,8 +442,15 @@ impl Request {
                 Phase::Begin if config.phases == PhaseMode::DecodeOnly => Phase::Prefill,
                 Phase::Begin if self.past.blocks.is_some() => Phase::BlockRead(0),
                 Phase::BlockRead(next) if next < self.blocks() => {
-                    let key = self.block_key(next);
-                    return RequestStep::Read(key, Scope::Shared, Purpose::Block, 1);
+                    let blocks = self.blocks_from(config, next);
+                    let (scope, purpose) = (Scope::Shared, Purpose::Block);
+                    return match blocks.len() {
+                        1 => RequestStep::Read(self.block_key(next), scope, purpose, 1),
+                        _ => {
+                            let keys = blocks.map(|place| self.block_key(place)).collect();
+                            RequestStep::ReadPrefix(keys, scope, purpose)
+                        }
+                    };
                 }
                 // A trace of blocks says what is in the cache at prefill; decoding is not in it.
                 Phase::BlockRead(_) | Phase::BlockWrite(_) => {
@@ -393,12 +465,19 @@ impl Request {
                     self.first_history(config)
                 }
                 Phase::PrefixRead | Phase::PrefixWrite => self.first_history(config),
-                Phase::History(next) => {
-                    if let Some(&turn) = self.past.history.get(next as usize) {
+                Phase::History(next) if (next as usize) < self.past.history.len() => {
+                    let turns = &self.past.history[next as usize..];
+                    let key = |turn: &PastTurn| key::turn(self.user, turn.number);
+                    let (scope, purpose) = (Scope::Own, Purpose::History);
+                    if config.prefix_reads == PrefixReads::Each {
                         self.phase = Phase::History(next + 1);
-                        let key = key::turn(self.user, turn.number);
-                        return RequestStep::Read(key, Scope::Own, Purpose::History, 1);
+                        return RequestStep::Read(key(&turns[0]), scope, purpose, 1);
                     }
+                    self.phase = Phase::HistoryPrefix(next);
+                    let keys = turns.iter().map(key).collect();
+                    return RequestStep::ReadPrefix(keys, scope, purpose);
+                }
+                Phase::History(_) | Phase::HistoryPrefix(_) | Phase::HistoryWrite => {
                     self.phase = Phase::Prefill;
                     let (key, bytes) = (self.own_key(config), self.own_bytes(config));
                     return RequestStep::Write(key, Scope::Own, Purpose::Prefill, bytes);

@@ -72,6 +72,12 @@ fn run(
         match step {
             RequestStep::Read(_, _, purpose, times) => trail.push((purpose, u64::from(times))),
             RequestStep::Write(_, _, purpose, bytes) => trail.push((purpose, bytes)),
+            RequestStep::ReadPrefix(ref keys, _, purpose) => {
+                trail.push((purpose, keys.len() as u64));
+            }
+            RequestStep::WriteAll(ref entries, _, purpose) => {
+                trail.extend(entries.iter().map(|&(_, bytes)| (purpose, bytes)));
+            }
             RequestStep::Wait(_) | RequestStep::Compute(_) | RequestStep::Done => {}
         }
         let outcome = answer(trail.len(), &step);
@@ -82,8 +88,8 @@ fn run(
 
 fn all_well(_: usize, step: &RequestStep) -> Outcome {
     match step {
-        RequestStep::Read(..) => Outcome::Hit,
-        RequestStep::Write(..) => Outcome::Written,
+        RequestStep::Read(..) | RequestStep::ReadPrefix(..) => Outcome::Hit,
+        RequestStep::Write(..) | RequestStep::WriteAll(..) => Outcome::Written,
         _ => Outcome::Waited,
     }
 }
@@ -134,6 +140,7 @@ fn what_was_not_found_is_computed_again_before_the_next_write_or_token() {
         match step {
             RequestStep::Read(_, _, purpose, _) => trail.push(format!("read {purpose:?}")),
             RequestStep::Write(_, _, purpose, _) => trail.push(format!("write {purpose:?}")),
+            RequestStep::ReadPrefix(..) | RequestStep::WriteAll(..) => panic!("one at a time"),
             RequestStep::Wait(time) => trail.push(format!("wait {}", time.as_ns() / 1_000)),
             RequestStep::Compute(time) => {
                 one.compute_for(time);
@@ -282,6 +289,59 @@ fn leading_blocks_are_read_and_the_rest_written() {
     assert_eq!((stats.block_hits, stats.block_misses), (2, 2));
     let (trail, stats) = run(&config, with_blocks(&[9, 8, 9, 8]), all_well);
     assert_eq!((trail.len(), stats.block_hits, stats.block_misses), (4, 4, 0));
+}
+
+/// Each step of a request that loads its prefix as engines do: its number of entries, or the
+/// tokens that are computed. The look for the prefix finds so many entries.
+fn prefix_steps(reads: PrefixReads, mut one: Request, found: u32) -> (Vec<String>, WorkloadStats) {
+    let config = WorkloadConfig {
+        prefix_reads: reads,
+        prefill_tokens_per_s: 1e6,
+        decode_reads: DecodeReads::Once,
+        generation_mode: crate::config::GenerationMode::None,
+        ..WorkloadConfig::default()
+    };
+    let (mut stats, mut trail) = (WorkloadStats::default(), Vec::new());
+    let mut step = one.next(&config, None, &mut stats);
+    while step != RequestStep::Done {
+        let mut outcome = all_well(0, &step);
+        trail.push(match step {
+            RequestStep::ReadPrefix(keys, ..) => {
+                if keys.len() > found as usize {
+                    outcome = Outcome::Miss { reads_done: found };
+                }
+                format!("prefix {}", keys.len())
+            }
+            RequestStep::WriteAll(entries, ..) => format!("write {}", entries.len()),
+            RequestStep::Compute(time) => format!("compute {}", time.as_ns() / 1_000),
+            RequestStep::Write(..) => "write".to_owned(),
+            _ => "read".to_owned(),
+        });
+        step = one.next(&config, Some((outcome, StepTimes::default())), &mut stats);
+    }
+    (trail, stats)
+}
+
+/// They were read one after the other, turns behind a missing one as well, and none of those was
+/// ever stored again.
+#[test]
+fn a_prefix_is_loaded_up_to_the_first_entry_that_is_missing() {
+    let blocks = || {
+        let blocks = PromptBlocks { cycle: 0, ids: [9, 8, 7, 6].into(), tokens: 512 };
+        let past = Past { blocks: Some(blocks), ..Past::default() };
+        Request::new(3, Class::Batch, times(), demand(512 * 3 + 7, 5), past)
+    };
+    let (trail, stats) = prefix_steps(PrefixReads::AtOnce, blocks(), 2);
+    assert_eq!(trail, ["prefix 4", "compute 519", "write 2"]);
+    assert_eq!((stats.block_hits, stats.block_misses), (2, 2));
+    let (trail, stats) = prefix_steps(PrefixReads::AtOnce, blocks(), 4);
+    assert_eq!((trail, stats.block_hits), (vec!["prefix 4".to_owned()], 4));
+    for reads in [PrefixReads::InOrder, PrefixReads::AtOnce] {
+        let turns = || request(Demand { prompt: None, ..demand(1_007, 65) }, vec![3, 4, 5]);
+        let (trail, _) = prefix_steps(reads, turns(), 1);
+        assert_eq!(trail, ["prefix 3", "compute 2000", "write 2", "write", "read"]);
+        assert_eq!(prefix_steps(reads, turns(), 3).0, ["prefix 3", "write", "read"]);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use crate::config::{Arrival, PhaseMode, WorkloadConfig};
+use crate::config::{Arrival, PhaseMode, PrefixReads, WorkloadConfig};
 use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope, StepTimes};
 use crate::conversation::{Conversations, PastTurn, Turn};
 use crate::depth::Depths;
@@ -684,12 +684,19 @@ impl Workload {
             }
             false => request.next(&self.config, ended, &mut self.stats),
         };
+        let at_once = self.config.prefix_reads == PrefixReads::AtOnce;
         actions.push(match step {
             RequestStep::Read(key, scope, purpose, times) => {
                 Action::Read { request: id, key, scope, purpose, times }
             }
+            RequestStep::ReadPrefix(keys, scope, purpose) => {
+                Action::ReadPrefix { request: id, keys, scope, purpose, at_once }
+            }
             RequestStep::Write(key, scope, purpose, bytes) => {
                 Action::Write { request: id, key, scope, purpose, bytes }
+            }
+            RequestStep::WriteAll(entries, scope, purpose) => {
+                Action::WriteAll { request: id, entries, scope, purpose, at_once }
             }
             RequestStep::Wait(wait) => {
                 Action::Wait { request: id, until: now.saturating_add(wait) }

@@ -106,6 +106,7 @@ fn run_shard<'a>(
                     trails.entry(request).or_default().push((purpose, key, bytes));
                     answer_at(now + step, request, Outcome::Written);
                 }
+                Action::ReadPrefix { .. } | Action::WriteAll { .. } => panic!("one at a time"),
                 Action::Ingest { key, bytes } => {
                     assert!(ingested.replace(now + step).is_none(), "one chunk at a time");
                     seen.entry(INGESTION).or_default().push(chunk(key, bytes));

@@ -103,6 +103,15 @@ pub enum Message {
         /// Key of the entry.
         key: EntryKey,
     },
+    /// Say whether an entry of yours is there.
+    Look {
+        /// To answer to.
+        ask: AskId,
+        /// Who asks.
+        from: ShardId,
+        /// Key of the entry.
+        key: EntryKey,
+    },
     /// Write an entry that is yours by name.
     Write {
         /// To answer to.
@@ -148,6 +157,8 @@ pub enum Message {
 pub enum Answer {
     /// To [`Message::Read`].
     Read(ReadOutcome),
+    /// To [`Message::Look`]: whether it is there.
+    Look(bool),
     /// To [`Message::Write`].
     Write(WriteOutcome),
     /// To [`Message::Evict`]: its leaving is decided.

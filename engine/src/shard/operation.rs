@@ -68,6 +68,23 @@ impl Shard {
         }
     }
 
+    /// Whether shard `home` has the entry `key`, once writes of it that came before have ended.
+    /// Nothing is read, and the entry may leave at any time after.
+    pub async fn holds(self: &Rc<Self>, home: ShardId, key: EntryKey) -> bool {
+        if home == self.id {
+            return self.arrived(key).await.is_some();
+        }
+        let (ask, answer) = self.asks.open(AskOrigin::default());
+        if !self.links.send(home, Message::Look { ask, from: self.id, key }) {
+            // A shard that has ended has nothing.
+            return false;
+        }
+        match answer.await {
+            Answer::Look(is_there) => is_there,
+            other => unreachable!("a look was asked, not {other:?}"),
+        }
+    }
+
     /// Writes the whole entry `key` of `bytes` ≥ 1 on shard `home`, evicting for it as needed.
     #[inline]
     pub async fn write(
@@ -169,7 +186,7 @@ impl Shard {
 
     /// The entry of `key`, once writes of it that came before have ended.
     #[inline]
-    async fn arrived(&self, key: EntryKey) -> Option<EntryView> {
+    pub(super) async fn arrived(&self, key: EntryKey) -> Option<EntryView> {
         self.heed_losses();
         // Nearly always it is there.
         let found = self.placement.borrow().lookup(key);

@@ -18,6 +18,13 @@ impl Shard {
                     shard.answer(from, ask, Answer::Read(outcome));
                 });
             }
+            Message::Look { ask, from, key } => {
+                let shard = Rc::clone(self);
+                self.spawn(async move {
+                    let is_there = shard.arrived(key).await.is_some();
+                    shard.answer(from, ask, Answer::Look(is_there));
+                });
+            }
             Message::Write { ask, from, key, bytes, mode } => {
                 let shard = Rc::clone(self);
                 self.spawn(async move {

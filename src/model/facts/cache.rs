@@ -181,7 +181,11 @@ impl CacheStats {
     /// Counts one write that was carried out (not one that found its entry there already).
     pub fn record_write(&mut self, purpose: Purpose, entry_bytes: u64) {
         match purpose {
-            Purpose::Prefix | Purpose::Prefill | Purpose::Rewrite | Purpose::Block => {
+            Purpose::Prefix
+            | Purpose::History
+            | Purpose::Prefill
+            | Purpose::Rewrite
+            | Purpose::Block => {
                 self.prefill_writes += 1;
                 self.prefill_written_bytes += entry_bytes;
             }
@@ -189,7 +193,7 @@ impl CacheStats {
                 self.ingested += 1;
                 self.ingested_bytes += entry_bytes;
             }
-            Purpose::Populate | Purpose::History | Purpose::Decode => {}
+            Purpose::Populate | Purpose::Decode => {}
         }
     }
 

@@ -365,31 +365,59 @@ impl Driver {
             }
             Action::Forget { key } => self.forget(key),
             // Stopping: the request goes no further, and its slot is of no use to anybody.
-            Action::Read { .. } | Action::Write { .. } if self.stopped.get() => {
+            Action::Read { .. }
+            | Action::ReadPrefix { .. }
+            | Action::Write { .. }
+            | Action::WriteAll { .. }
+                if self.stopped.get() =>
+            {
                 self.ledger.abandon();
                 self.idle.notify_all();
             }
             Action::Read { request, key, scope, purpose, times } => {
                 let driver = Rc::clone(self);
-                let has_prompt = self.note_prompt(request, purpose);
-                self.ledger.step(request);
-                self.ledger.begin_operation();
-                self.begin(async move {
-                    let purpose = (purpose, has_prompt);
-                    let (outcome, took) = driver.read((key, scope), purpose, times).await;
-                    driver.step_done(request, outcome, took);
+                let purpose = (purpose, self.note_prompt(request, purpose));
+                self.begin_step(
+                    request,
+                    async move { driver.read((key, scope), purpose, times).await },
+                );
+            }
+            Action::ReadPrefix { request, keys, scope, purpose, at_once } => {
+                let driver = Rc::clone(self);
+                let purpose = (purpose, self.note_prompt(request, purpose));
+                self.begin_step(request, async move {
+                    driver.read_prefix((&keys, scope), purpose, at_once).await
                 });
             }
             Action::Write { request, key, scope, purpose, bytes } => {
                 let driver = Rc::clone(self);
-                self.ledger.step(request);
-                self.ledger.begin_operation();
-                self.begin(async move {
-                    let (outcome, times) = driver.write(key, scope, purpose, bytes).await;
-                    driver.step_done(request, outcome, times);
+                self.begin_step(
+                    request,
+                    async move { driver.write(key, scope, purpose, bytes).await },
+                );
+            }
+            Action::WriteAll { request, entries, scope, purpose, at_once } => {
+                let driver = Rc::clone(self);
+                self.begin_step(request, async move {
+                    driver.write_all((&entries, scope), purpose, at_once).await
                 });
             }
         }
+    }
+
+    /// Has a request's operation done, which ends its step.
+    fn begin_step(
+        self: &Rc<Self>,
+        request: RequestId,
+        operation: impl Future<Output = (Outcome, StepTimes)> + 'static,
+    ) {
+        let driver = Rc::clone(self);
+        self.ledger.step(request);
+        self.ledger.begin_operation();
+        self.begin(async move {
+            let (outcome, times) = operation.await;
+            driver.step_done(request, outcome, times);
+        });
     }
 
     /// Whether the request began with a system prompt, of which it is reading now.

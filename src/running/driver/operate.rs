@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use futures_util::future::join_all;
 use ringfall_core::clock::Nanos;
 use ringfall_core::key::{EntryKey, ShardId, Tier};
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
@@ -60,6 +61,52 @@ impl Driver {
         (Outcome::Hit, taken(room))
     }
 
+    /// Reads the entries of a prefix that come before the first that is not there, all at once or
+    /// one after the other. As inference engines do it, all are looked up before anything is read.
+    pub(super) async fn read_prefix(
+        &self,
+        (keys, scope): (&[Key], Scope),
+        (purpose, has_prompt): (Purpose, bool),
+        at_once: bool,
+    ) -> (Outcome, StepTimes) {
+        let begun = self.clock.now();
+        let mut found = 0;
+        for key in keys {
+            if !self.shard.holds(self.home(*key, scope), EntryKey(key.0)).await {
+                break;
+            }
+            found += 1;
+        }
+        let (mut is_whole, mut is_failed) = (true, false);
+        let (mut reads_done, mut room_ns) = (0, 0);
+        let (sought, missing) = keys.split_at(found);
+        for keys in sought.chunks(if at_once { keys.len() } else { 1 }) {
+            let reads = keys.iter().map(|key| self.read((*key, scope), (purpose, has_prompt), 1));
+            let reads = join_all(reads).await;
+            for (outcome, _) in &reads {
+                // One that was evicted since is missing, whatever was read behind it.
+                is_whole &= *outcome == Outcome::Hit;
+                is_failed |= *outcome == Outcome::Failed;
+                reads_done += u32::from(is_whole);
+            }
+            room_ns += reads.iter().map(|(_, times)| times.room_ns).max().unwrap_or(0);
+            if !is_whole {
+                break;
+            }
+        }
+        for _ in missing {
+            let missed = (Outcome::Miss { reads_done: 0 }, 0);
+            self.count_read((purpose, has_prompt), missed, true, self.clock.now());
+        }
+        let outcome = match (is_failed, is_whole && missing.is_empty()) {
+            (true, _) => Outcome::Failed,
+            (false, true) => Outcome::Hit,
+            (false, false) => Outcome::Miss { reads_done },
+        };
+        let io_ns = (self.clock.now() - begun).as_ns().saturating_sub(room_ns);
+        (outcome, StepTimes { io_ns, room_ns, permit_ns: 0 })
+    }
+
     fn count_read(
         &self,
         (purpose, has_prompt): (Purpose, bool),
@@ -97,7 +144,10 @@ impl Driver {
         let home = self.home(key, scope);
         let mut begun = self.clock.now();
         let bounded = self.max_concurrent_allocs
-            && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
+            && matches!(
+                purpose,
+                Purpose::Prefill | Purpose::History | Purpose::Rewrite | Purpose::Block
+            );
         let mut permit_ns = 0;
         let _permit = match bounded {
             true => {
@@ -112,9 +162,11 @@ impl Driver {
             false => None,
         };
         let mode = match purpose {
-            Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
-                WriteMode::IfAbsent
-            }
+            Purpose::Prefix
+            | Purpose::History
+            | Purpose::Rag
+            | Purpose::Block
+            | Purpose::Populate => WriteMode::IfAbsent,
             _ => WriteMode::Replace,
         };
         let mut room = Nanos::ZERO;
@@ -141,6 +193,30 @@ impl Driver {
         }
         let io_ns = (self.clock.now() - begun).saturating_sub(room).as_ns();
         (outcome, StepTimes { io_ns, room_ns: room.as_ns(), permit_ns })
+    }
+
+    /// Writes entries, all at once or one after the other.
+    pub(super) async fn write_all(
+        &self,
+        (entries, scope): (&[(Key, u64)], Scope),
+        purpose: Purpose,
+        at_once: bool,
+    ) -> (Outcome, StepTimes) {
+        let begun = self.clock.now();
+        let (mut outcome, mut room_ns, mut permit_ns) = (Outcome::Written, 0, 0);
+        for entries in entries.chunks(if at_once { entries.len() } else { 1 }) {
+            let writes = entries.iter().map(|&(key, bytes)| self.write(key, scope, purpose, bytes));
+            let writes = join_all(writes).await;
+            let not_written = writes.iter().find(|(outcome, _)| *outcome != Outcome::Written);
+            room_ns += writes.iter().map(|(_, times)| times.room_ns).max().unwrap_or(0);
+            permit_ns += writes.iter().map(|(_, times)| times.permit_ns).max().unwrap_or(0);
+            if let Some((otherwise, _)) = not_written {
+                outcome = *otherwise;
+                break;
+            }
+        }
+        let io_ns = (self.clock.now() - begun).as_ns().saturating_sub(room_ns + permit_ns);
+        (outcome, StepTimes { io_ns, room_ns, permit_ns })
     }
 
     fn count_write(&self, purpose: Purpose, bytes: u64, ended: Nanos) {

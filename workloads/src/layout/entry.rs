@@ -55,15 +55,24 @@ impl LayoutPlan {
         !matches!(self.layout(), EngineLayout::Hicache | EngineLayout::LmcacheRaw)
     }
 
+    /// Whether several workers move a request's objects; else one takes them all, in their order.
+    pub fn divides_requests(&self) -> bool {
+        self.turns_of(LayoutWork::Load, u64::MAX) > 1
+    }
+
     /// Parts, among them that of `index`, which one worker takes in their order.
     pub fn turn_of(&self, work: LayoutWork, index: u64, parts: u64) -> Range<u64> {
-        let turns = match self.layout() {
+        let turns = self.turns_of(work, parts);
+        let turn = |turn| parts * turn / turns..parts * (turn + 1) / turns;
+        (0..turns).map(turn).find(|turn| turn.contains(&index)).unwrap_or(index..index + 1)
+    }
+
+    fn turns_of(&self, work: LayoutWork, parts: u64) -> u64 {
+        match self.layout() {
             EngineLayout::Lmcache => self.entry_threads(work).min(parts),
             EngineLayout::Llmd | EngineLayout::Nixl => parts,
             _ => 1,
-        };
-        let turn = |turn| parts * turn / turns..parts * (turn + 1) / turns;
-        (0..turns).map(turn).find(|turn| turn.contains(&index)).unwrap_or(index..index + 1)
+        }
     }
 
     /// Operations that store a part of an entry.
