@@ -101,7 +101,11 @@ impl Tier {
         let engine = Engine::builder()
             .seed(1)
             .cpu_bytes(cpu_bytes)
-            .watermarks(Watermarks { evict_target_permille: 1000, skip_permille: 1000 })
+            .watermarks(Watermarks {
+                evict_target_permille: 1000,
+                skip_permille: 1000,
+                ..Watermarks::default()
+            })
             .storage_bytes(4 * round_bytes)
             .io_bytes(MIB)
             .queue_depth(16)

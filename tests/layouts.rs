@@ -46,7 +46,7 @@ fn the_list_fits_on_a_screen() {
     let listed = output(command);
     let page = text(&listed);
     assert_eq!(listed.status.code(), Some(0), "{page}");
-    assert!(page.lines().count() <= 25, "{page}");
+    assert!(page.lines().count() <= 26, "{page}");
     assert!(page.contains("hicache") && page.contains("chunk_tokens"), "{page}");
 }
 
@@ -101,6 +101,8 @@ fn what_can_not_be_compared_is_refused_with_the_remedy() {
         (&["--layout-option", "vllm.requests=0"], &["from 1 to 1024"]),
         (&["--layout", "mlperf", "--layout-option", "direct=yes"], &["no layout that is chosen"]),
         (&["--tensor-parallel", "3"], &["among 3 ranks", "a divisor of its 4 KV heads"]),
+        (&["--layout-option", "vllm.evict=lru"], &["evict has no effect on a comparison"]),
+        (&["--layout-option", "vllm.evict=70-85"], &["never, lru, or two fills in percent"]),
         (&["--prefix-tokens", "8"], &["a prefix of 8 tokens is shorter than a chunk of lmcache"]),
         (&["--space", "1MiB"], &["--space 1.0 MiB is too little for the layout lmcache"]),
         (&["--space", "900TiB"], &["--space 900.0 TiB", "free"]),
@@ -212,10 +214,10 @@ fn a_run_keeps_its_entries_in_an_engine_s_files_and_leaves_none() {
         // Several times what it has room for.
         let more = ["--duration", "60", "--max-requests", "60", "--storage-capacity-gb", "0.125"];
         let more = [&more[..], &["--layout", layout, "--verify", "full"]].concat();
-        let ended = scratch.run(&more);
+        let ended = scratch.run(&[&more[..], &["--layout-option", "evict=lru"]].concat());
         let page = text(&ended);
         assert_eq!(ended.status.code(), Some(0), "{layout}: {page}");
-        assert!(page.contains(&format!("{layout}, limits theirs")), "{layout}: {page}");
+        assert!(page.contains("limits theirs"), "{layout}: {page}");
         let document = scratch.json();
         let ours = &document["ringfall"];
         let files = &ours["files"];
@@ -316,7 +318,7 @@ fn simulated_prompts(scratch: &Scratch, prompts: &[&[u64]], more: &[&str]) -> Va
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["simulate", "--device", "steady.yaml", "--mooncake-trace", "p.jsonl"]);
     command.args(["--replay-cycles", "1", "--cpu-mem-gb", "0", "--model", "tiny-1b"]);
-    command.args(["--seed", "1", "--duration", "100", "--output", "result.json", "--quiet"]);
+    command.args(["--seed", "1", "--duration", "1000", "--output", "result.json", "--quiet"]);
     command.args(more).current_dir(&scratch.path);
     ended_well(output(command));
     scratch.json()["ringfall"].clone()
@@ -346,10 +348,38 @@ fn the_threads_of_an_engine_load_a_whole_prefix() {
     }
     // The third block is evicted for the fifth; the fourth is there, and of no use without it.
     let prompts: [&[u64]; 4] = [&[1, 2, 3, 4], &[1, 2], &[5], &[1, 2, 3, 4]];
-    let more = ["--storage-capacity-gb", "0.046875", "--shards", "1"];
+    let more = ["--storage-capacity-gb", "0.046875", "--shards", "1", "--layout-option=evict=lru"];
     let found =
         simulated_prompts(&scratch, &prompts, &[&more[..], &["--layout", "lmcache"]].concat());
     assert_eq!(found["io"]["read"]["bytes"].as_u64(), Some(4 * 512 * 24 * 1024));
+}
+
+/// The oldest left for each that came, in every layout.
+#[test]
+fn a_full_store_does_as_the_engine_s() {
+    let scratch = Scratch::new("layout-full");
+    // Eight blocks, each a prompt, and twice as many prompts; then those that are there.
+    let prompts: Vec<[u64; 1]> = (1..=16).chain(1..=16).map(|id| [id]).collect();
+    let prompts: Vec<&[u64]> = prompts.iter().map(<[u64; 1]>::as_slice).collect();
+    let hits = |layout: &str, evict: &str, shards: &str| {
+        let more = ["--storage-capacity-gb", "0.09375", "--shards", shards, "--layout", layout];
+        let more = [&more[..], &["--layout-option", evict]].concat();
+        let more = if evict.is_empty() { &more[..6] } else { &more[..] };
+        let found = simulated_prompts(&scratch, &prompts, more);
+        let warned = found["warnings"].as_array().unwrap().iter();
+        let is_full = warned.into_iter().any(|warning| warning["code"] == "storage_full");
+        let not_stored = found["errors"]["entries_not_stored"].as_u64().unwrap();
+        assert_eq!(is_full, not_stored > 0, "{found}");
+        (found["source"]["block_hits"].as_u64().unwrap(), not_stored)
+    };
+    for shards in ["1", "2"] {
+        // What came first stays.
+        assert_eq!(hits("vllm", "", shards), (8, 16), "{shards} shards");
+        assert_eq!(hits("lmcache", "", shards), (8, 16), "{shards} shards");
+        // A loop over more than there is room for never finds anything.
+        assert_eq!(hits("vllm", "evict=lru", shards), (0, 0), "{shards} shards");
+        assert_eq!(hits("llmd", "", shards), (0, 0), "{shards} shards");
+    }
 }
 
 /// A file system without room for as many names.
@@ -506,6 +536,7 @@ fn a_run_in_slots_makes_the_engine_s_calls_in_one_file_of_its_size() {
         let is_raw = layout == "lmcache-raw";
         let more = ["--layout", layout, "--verify", "full", "--storage-capacity-gb", "0.125"];
         let more = [&more[..], &["--duration", "60", "--max-requests", "60"]].concat();
+        let more = [&more[..], &["--layout-option", "evict=lru"]].concat();
         let Some(texts) = traces(&scratch, layout, &scratch.run_command(&more)) else {
             return skipped("the calls of a run in slots", "strace can't trace here");
         };

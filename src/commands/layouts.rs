@@ -205,6 +205,10 @@ fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<Layo
     }
     let typed = args.layout_option.iter().map(String::as_str);
     LayoutOptions::apply(&mut options, typed).map_err(wrong)?;
+    let evict = LayoutOption::Evict;
+    if options.iter().any(|one| one.value(evict) != one.layout().default_of(evict)) {
+        refuse!("--layout-option evict has no effect on a comparison, which evicts nothing");
+    }
     let space_bytes = (args.space.0 * GIB as f64) as u64;
     let planned = options.into_iter().map(|options| -> Result<LayoutPlan> {
         let (spec, ranks) = (&plan.model_spec, args.tensor_parallel);

@@ -4,7 +4,7 @@
 //! a flag.
 
 use ringfall_core::clock::{MILLISECOND, Nanos};
-use ringfall_core::placement::Watermarks;
+use ringfall_core::placement::{StorageEviction, Watermarks};
 use ringfall_workloads::autoscale::StorageTargets;
 use ringfall_workloads::config::USERS_MAX;
 
@@ -221,6 +221,7 @@ impl Eviction {
         Watermarks {
             evict_target_permille: permille(self.target_usage_ratio),
             skip_permille: permille(self.large_entry_limit_ratio),
+            storage: StorageEviction::default(),
         }
     }
 }

@@ -242,8 +242,9 @@ settings! {
         ///
         /// With an engine's layout each I/O is a file with the engine's name, of the size of its
         /// chunk, stored and loaded by the engine's system calls in a directory in --cache-dir.
-        /// With lmcache-raw and nixl it is a slot in one file. Which entries are kept is decided as
-        /// with native: the oldest are removed when the tier is full. --io-size follows from the
+        /// With lmcache-raw and nixl it is a slot in one file. A full tier does
+        /// as the engine's: entries leave, or nothing more is stored (--layout-option
+        /// evict=never, lru or 85-70). --io-size follows from the
         /// layout, and --decode-reads is once unless it is given. An entry of
         /// llama3.1-70b-instruct or another large model may need a smaller chunk: --layout-option
         /// chunk_tokens=N.

@@ -108,6 +108,8 @@ codes! {
         TierLowered = "tier_lowered",
         /// Requests or entries were too large for the last tier.
         Refused = "refused",
+        /// Entries were not stored: storage was full, and nothing leaves it.
+        StorageFull = "storage_full",
         /// Files of an engine's layout could not be removed.
         FilesLeft = "files_left",
         /// Requests waited for room in a tier for much of their time.

@@ -482,6 +482,19 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning(Code::Refused, text, Some(flag_for_room(result))));
     }
+    if engine.counts.unstored_entries > 0
+        && let Some(layout) = &result.plan.layout_plan
+    {
+        let text = format!(
+            "{} could not be stored: the storage tier ({:.2} GiB) was full, and {} removes nothing \
+             by itself, so that what was stored first stays",
+            counted(engine.counts.unstored_entries, "entry"),
+            gib(last_tier_bytes(result)),
+            layout.layout().name()
+        );
+        let flag = Some("--layout-option evict=lru");
+        warnings.push(warning(Code::StorageFull, text, flag));
+    }
     let failures = result.files.iter().flat_map(|files| &files.failures);
     for failed in failures.filter(|failed| failed.name == FILE_REMOVAL) {
         let text = format!(

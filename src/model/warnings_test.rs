@@ -8,6 +8,7 @@ use ringfall_host::{BlockDelta, ChainLink, DeviceFacts, MountFacts, human};
 use ringfall_workloads::autoscale::{
     Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
 };
+use ringfall_workloads::layout::{EngineLayout, LayoutOptions, LayoutPlan};
 use ringfall_workloads::source::ValidationTrace;
 
 use super::*;
@@ -472,6 +473,12 @@ const RAISED: &[(Code, Raise)] = &[
     }),
     (Code::Refused, |run| run.requests.refused = 1),
     (Code::Refused, |run| run.engine.refused_entries = 1),
+    (Code::StorageFull, |run| {
+        run.engine.counts.unstored_entries = 1;
+        let options = LayoutOptions::of(EngineLayout::Vllm);
+        let plan = LayoutPlan::new(options, "tiny-1b", &run.plan.model_spec, 1, 16);
+        run.plan.layout_plan = Some(plan.unwrap());
+    }),
     (Code::SpaceShort, |run| {
         let most_ns = run.requests.end_to_end_all().max_ns().unwrap();
         run.requests.room.record(most_ns);

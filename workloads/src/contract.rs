@@ -158,6 +158,8 @@ pub enum Outcome {
     },
     /// Written, or there already.
     Written,
+    /// Not written: the store is full, and nothing leaves it.
+    NotStored,
     /// Larger than the whole last tier.
     Refused,
     /// The wait is over.

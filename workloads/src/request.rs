@@ -83,6 +83,8 @@ pub(crate) struct Request {
     generation_ns: u64,
     /// Tokens looked for in vain, and not recomputed yet.
     missed_tokens: u64,
+    /// Whether its own entry is in the store, or is to be written.
+    is_stored: bool,
     /// Step that waits for their recomputation.
     held_back: Option<RequestStep>,
     end: RequestEnd,
@@ -142,6 +144,7 @@ impl Request {
             recompute_ns: 0,
             generation_ns: 0,
             missed_tokens: 0,
+            is_stored: true,
             held_back: None,
             end: RequestEnd::Served,
         }
@@ -247,7 +250,11 @@ impl Request {
             Outcome::Failed => Some(RequestEnd::Failed),
             // Without its entry there is nothing to decode: no token of it was served.
             Outcome::Refused => Some(RequestEnd::Refused),
-            Outcome::Hit | Outcome::Miss { .. } | Outcome::Written | Outcome::Waited => None,
+            Outcome::Hit
+            | Outcome::Miss { .. }
+            | Outcome::Written
+            | Outcome::NotStored
+            | Outcome::Waited => None,
         };
         if let Some(end) = ended_early {
             stats.refused_requests += u64::from(end == RequestEnd::Refused);
@@ -268,6 +275,12 @@ impl Request {
                 let key = key::system_prompt(prompt);
                 Some(RequestStep::Write(key, Scope::Shared, Purpose::Prefix, bytes))
             }
+            // Whoever has made it has it still.
+            (Phase::Prefill, Outcome::NotStored) => {
+                self.is_stored = false;
+                None
+            }
+            (Phase::Rewrite { .. }, Outcome::NotStored) => Some(self.generate(config)),
             // A read-only run stays one: the miss is counted, nothing is written again.
             (Phase::Decode, Outcome::Miss { .. }) if config.phases == PhaseMode::DecodeOnly => {
                 stats.decode_misses += 1;
@@ -526,7 +539,7 @@ impl Request {
     }
 
     fn after_prefill(&mut self, config: &WorkloadConfig) -> RequestStep {
-        match self.is_prefill_only(config) {
+        match self.is_prefill_only(config) || !self.is_stored {
             true => self.generate(config),
             false => self.decode(config),
         }

@@ -344,6 +344,18 @@ fn a_prefix_is_loaded_up_to_the_first_entry_that_is_missing() {
     }
 }
 
+/// It was read and computed again, although its engine had it in memory.
+#[test]
+fn an_entry_that_is_not_stored_is_not_looked_for() {
+    let not_stored = |_: usize, step: &RequestStep| match step {
+        RequestStep::Write(_, _, Purpose::Prefill, _) => Outcome::NotStored,
+        other => all_well(0, other),
+    };
+    let one = request(Demand { prompt: None, ..demand(1_007, 65) }, vec![]);
+    let (trail, stats) = run(&WorkloadConfig::default(), one, not_stored);
+    assert_eq!((trail.len(), stats.decode_misses), (1, 0), "{trail:?}");
+}
+
 #[test]
 fn long_contexts_and_prefill_only_runs_do_not_decode() {
     let only = WorkloadConfig { phases: PhaseMode::PrefillOnly, ..WorkloadConfig::default() };

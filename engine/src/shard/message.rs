@@ -11,6 +11,8 @@ use crate::clock::Nanos;
 use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::Ask;
+#[cfg(doc)]
+use crate::placement::StorageEviction;
 
 /// Duration of an operation, and when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,6 +71,9 @@ pub enum WriteOutcome {
     /// The engine has no storage tier, and the entry fits in no tier above it: it is dropped, as
     /// one that is evicted from the last tier is.
     DroppedWithoutStorage,
+    /// Storage is full, and nothing leaves it ([`StorageEviction::Never`]): the entry is not
+    /// stored.
+    StorageFull,
     /// Larger than the whole storage tier.
     Refused {
         /// Size of that tier; 0 once every drive is lost.

@@ -363,11 +363,20 @@ impl Shard {
         }
     }
 
-    /// Counts an entry that no tier can hold.
-    fn refuse(&self) -> WriteOutcome {
+    /// Counts an entry that no tier can hold, or that found storage full.
+    pub(super) fn count_refused(&self, bytes: u64) {
+        let is_full = self.shared.budgets.is_full_for(bytes);
+        self.measure.record(self.clock.now(), |metrics| match is_full {
+            true => metrics.counts.unstored_entries += 1,
+            false => metrics.refused_entries += 1,
+        });
+    }
+
+    fn refuse(&self, bytes: u64) -> WriteOutcome {
         let budgets = &self.shared.budgets;
-        self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
+        self.count_refused(bytes);
         match budgets.has_storage() {
+            true if budgets.is_full_for(bytes) => WriteOutcome::StorageFull,
             true => WriteOutcome::Refused { limit_bytes: budgets.capacity_bytes(Tier::Storage) },
             false => WriteOutcome::DroppedWithoutStorage,
         }
@@ -402,7 +411,7 @@ impl Shard {
         let mut state = AdmitState::new(bytes);
         let (grant, data) = match self.admit_with_memory(&mut state, Some(begun)).await {
             Ok(Some(room)) => room,
-            Ok(None) => return self.refuse(),
+            Ok(None) => return self.refuse(bytes),
             Err(error) => return WriteOutcome::Failed(error),
         };
         let wait = grant.wait();

@@ -88,7 +88,8 @@ impl Drop for HeldGrant<'_> {
 }
 
 impl Shard {
-    /// Room for an entry, physically free. `None`: larger than the last tier.
+    /// Room for an entry, physically free. `None`: larger than the last tier, or that one is full
+    /// and nothing leaves it.
     ///
     /// `seen`: the time, where the caller knows it, for what happens before there is a wait.
     pub(super) async fn admit<'a>(
@@ -183,7 +184,7 @@ impl Shard {
                     drop(baton);
                     return Ok(Some(grant));
                 }
-                Admission::Refused { .. } => return Ok(None),
+                Admission::Refused { .. } | Admission::Full => return Ok(None),
                 Admission::Evict(victim) => self.let_go(victim, seen.get()),
                 Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
                 Admission::NeedBaton(tier) => {
@@ -301,7 +302,7 @@ impl Shard {
         let (held, data) = match self.admit_with_memory(&mut state, Some(begun)).await {
             Ok(Some(room)) => room,
             Ok(None) => {
-                self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
+                self.count_refused(victim.bytes);
                 self.place(|placement| placement.move_failed(victim.id));
                 return;
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ringfall_config::{Arrival, LayoutLimits, OnDeviceFailure, Origin, Plan, Promotion, Rank};
 use ringfall_core::clock::SECOND;
 use ringfall_core::drive::Durability;
+use ringfall_core::placement::{StorageEviction, Watermarks};
 use ringfall_engine::device::is_block_device;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
@@ -67,7 +68,7 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .gpu_bytes(plan.gpu_memory_bytes)
         .promote_on_hit(plan.promotion == Promotion::OnHit)
         .cpu_bytes(plan.cpu_memory_bytes)
-        .watermarks(plan.workload.eviction.watermarks())
+        .watermarks(watermarks(plan))
         .memory_gauge({
             let is_forced = plan.strict;
             MemoryGauge::new(move || Room::memory_left(is_forced))
@@ -84,6 +85,21 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .verify(plan.verify)
         .shape(plan.shape())
         .requests_max(Some(plan.max_inflight_requests))
+}
+
+/// Rules by which entries leave the tiers; storage in an engine's layout has the engine's.
+fn watermarks(plan: &Plan) -> Watermarks {
+    let watermarks = plan.workload.eviction.watermarks();
+    let Some(layout) = &plan.layout_plan else { return watermarks };
+    // At most 100 %.
+    let permille = |percent| percent as u16 * 10;
+    let storage = match layout.options().eviction() {
+        None => StorageEviction::Never,
+        Some((from, to)) => {
+            StorageEviction::Oldest { from_permille: permille(from), to_permille: permille(to) }
+        }
+    };
+    Watermarks { storage, ..watermarks }
 }
 
 /// The engine's layout of the storage tier.

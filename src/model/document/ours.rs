@@ -258,6 +258,9 @@ pub struct ErrorsReport of result: RunResult {
     /// tier (`disable_storage`) these are all entries that were dropped: those evicted from the
     /// last tier, and those that fitted in none.
     pub entries_refused: Sum<u64> = result.engine.refused_entries,
+    /// Number of entries not stored because storage was full, and nothing leaves it in the layout
+    /// of the run's engine.
+    pub entries_not_stored: Sum<u64> = result.engine.counts.unstored_entries,
     /// Number of entries that should have been written before the measurement but could not be.
     pub population_failed: Sum<u64> = result.population_failed,
     /// The first I/O errors since the start of the run, as sentences.

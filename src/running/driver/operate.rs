@@ -182,10 +182,11 @@ impl Driver {
             WriteOutcome::AlreadyThere => Outcome::Written,
             // Whoever looks for it misses it, as one that was evicted. The engine has counted it.
             WriteOutcome::DroppedWithoutStorage => Outcome::Written,
+            WriteOutcome::StorageFull => Outcome::NotStored,
             WriteOutcome::Refused { .. } => Outcome::Refused,
             WriteOutcome::Failed(_) => Outcome::Failed,
         };
-        if purpose == Purpose::Block && outcome == Outcome::Written {
+        if purpose == Purpose::Block && matches!(outcome, Outcome::Written | Outcome::NotStored) {
             self.record(self.workload_now(), |totals, second| {
                 totals.cache.record_block_miss();
                 totals.second(second).misses += 1;
@@ -207,7 +208,8 @@ impl Driver {
         for entries in entries.chunks(if at_once { entries.len() } else { 1 }) {
             let writes = entries.iter().map(|&(key, bytes)| self.write(key, scope, purpose, bytes));
             let writes = join_all(writes).await;
-            let not_written = writes.iter().find(|(outcome, _)| *outcome != Outcome::Written);
+            let goes_on = |outcome| matches!(outcome, Outcome::Written | Outcome::NotStored);
+            let not_written = writes.iter().find(|(outcome, _)| !goes_on(*outcome));
             room_ns += writes.iter().map(|(_, times)| times.room_ns).max().unwrap_or(0);
             permit_ns += writes.iter().map(|(_, times)| times.permit_ns).max().unwrap_or(0);
             if let Some((otherwise, _)) = not_written {

@@ -9,7 +9,7 @@ use ringfall_core::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use ringfall_core::drive::Durability;
 use ringfall_core::facts::buffers_a_shard;
 use ringfall_core::model::DeviceModel;
-use ringfall_core::placement::{EntryLayout, Watermarks};
+use ringfall_core::placement::{EntryLayout, StorageEviction, Watermarks};
 use ringfall_core::units::{BLOCK_BYTES, KIB, MIB};
 use ringfall_doubles::{ByHand, FaultyMemory, GpuFlawPlan};
 use ringfall_engine::engine::Engine;
@@ -315,6 +315,7 @@ fn watermarks(rng: &mut Xoshiro256PlusPlus) -> Watermarks {
     Watermarks {
         evict_target_permille: rng.random_range(0..=1_000),
         skip_permille: rng.random_range(500..=1_000),
+        storage: StorageEviction::default(),
     }
 }
 

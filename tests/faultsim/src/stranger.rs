@@ -135,7 +135,7 @@ impl Stranger {
             // A tier that has lost drives holds less; one that has lost all of them, nothing.
             WriteOutcome::Refused { limit_bytes }
                 if bytes > limit_bytes && self.shard.shared().budgets.losses() > 0 => {}
-            WriteOutcome::DroppedWithoutStorage => {
+            WriteOutcome::DroppedWithoutStorage | WriteOutcome::StorageFull => {
                 self.see(format!("{bytes} bytes dropped, though there is a storage tier"));
             }
             WriteOutcome::Refused { limit_bytes } => {

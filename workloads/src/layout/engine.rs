@@ -1,7 +1,7 @@
 //! The engines whose layouts are known, and what each does unless it is told otherwise.
 
 use super::choices::choices;
-use super::options::LayoutOption;
+use super::options::{LRU, LayoutOption, NEVER, fills};
 use crate::error::Error;
 
 choices! {
@@ -49,6 +49,19 @@ impl EngineLayout {
 
     /// The engine's own value of an option; none where it has no such option.
     pub const fn default_of(self, option: LayoutOption) -> Option<u64> {
+        if matches!(option, LayoutOption::Evict) {
+            return match self {
+                // LMCache and HiCache do if a capacity is given to them.
+                EngineLayout::Lmcache
+                | EngineLayout::LmcacheRaw
+                | EngineLayout::Vllm
+                | EngineLayout::Hicache => Some(NEVER),
+                // The program that llm-d has for that, `pvc_evictor`.
+                EngineLayout::Llmd => Some(fills(85, 70)),
+                EngineLayout::Nixl | EngineLayout::Mlperf => Some(LRU),
+                EngineLayout::Mooncake => None,
+            };
+        }
         let values = match self {
             // Prefetches in flight: 8.
             EngineLayout::Lmcache => [Some(256), Some(4), Some(4), Some(8), Some(0), Some(0)],

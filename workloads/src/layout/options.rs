@@ -19,9 +19,23 @@ pub enum LayoutOption {
     Direct = "direct": "Whether files are opened with O_DIRECT",
     /// Whether each file is made durable.
     Fsync = "fsync": "Whether each file is made durable before it is closed",
+    /// Rule by which the oldest leave a full store, or nothing does.
+    Evict = "evict": "Removal of the oldest in a run: never, lru, 85-70 percent",
 }
 /// Meaning of the option, a sentence.
 fn meaning;
+}
+
+/// Factor of the fill from which on entries leave, in values of [`LayoutOption::Evict`]; the fill
+/// at which that ends is added. Both are percents.
+const FROM: u64 = 1000;
+/// Nothing leaves.
+pub(super) const NEVER: u64 = 0;
+/// The oldest leave when there is no room at all, and no more than that takes.
+pub(super) const LRU: u64 = fills(100, 100);
+
+pub(super) const fn fills(from: u64, to: u64) -> u64 {
+    from * FROM + to
 }
 
 impl LayoutOption {
@@ -32,6 +46,13 @@ impl LayoutOption {
 
     /// Text of a value, as it is typed.
     pub fn told(self, value: u64) -> String {
+        if self == LayoutOption::Evict {
+            return match (value / FROM, value % FROM) {
+                (0, _) => "never".to_owned(),
+                (100, 100) => "lru".to_owned(),
+                (from, to) => format!("{from}-{to}"),
+            };
+        }
         match (self.is_switch(), value) {
             (false, number) => number.to_string(),
             (true, 0) => "no".to_owned(),
@@ -49,11 +70,24 @@ impl LayoutOption {
             LayoutOption::ChunkTokens => 1 << 20,
             LayoutOption::LoadThreads | LayoutOption::StoreThreads | LayoutOption::Requests => 1024,
             LayoutOption::Direct | LayoutOption::Fsync => 1,
+            LayoutOption::Evict => LRU,
         }
     }
 
     fn parse(self, text: &str) -> Result<u64, Error> {
         let wrong = |wanted: String| Error::new(format!("{}={text}: give {wanted}", self.name()));
+        if self == LayoutOption::Evict {
+            let fills = match text {
+                "never" => return Ok(NEVER),
+                "lru" => return Ok(LRU),
+                _ => text.split_once('-'),
+            };
+            let fills = fills.and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+            let fills =
+                fills.filter(|(from, to): &(u64, u64)| (1..=100).contains(from) && to <= from);
+            let wanted = "never, lru, or two fills in percent, such as 85-70".to_owned();
+            return fills.map(|(from, to)| self::fills(from, to)).ok_or_else(|| wrong(wanted));
+        }
         if self.is_switch() {
             return match text {
                 "yes" | "true" | "on" | "1" => Ok(1),
@@ -88,6 +122,13 @@ impl LayoutOptions {
     /// Value of an option; none where the engine has no such option. Switches are 0 or 1.
     pub fn value(&self, option: LayoutOption) -> Option<u64> {
         self.values[option.place()]
+    }
+
+    /// Fill of the store from which on its oldest entries leave, and the fill at which that ends,
+    /// percent; none where nothing ever leaves. A layout without that option evicts for room alone.
+    pub fn eviction(&self) -> Option<(u64, u64)> {
+        let value = self.value(LayoutOption::Evict).unwrap_or(LRU);
+        (value != NEVER).then_some((value / FROM, value % FROM))
     }
 
     pub(super) fn is_on(&self, option: LayoutOption) -> bool {

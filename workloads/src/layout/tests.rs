@@ -366,8 +366,18 @@ fn options_are_typed_for_one_layout_or_for_all() {
         let is_changed = options.changed().contains(&"direct=yes".to_owned());
         assert_eq!(is_changed, options.layout() == EngineLayout::Hicache);
     }
+    let evicts = |typed: &str| {
+        let mut one = [LayoutOptions::of(EngineLayout::Lmcache)];
+        LayoutOptions::apply(&mut one, [typed]).unwrap();
+        (one[0].eviction(), one[0].changed())
+    };
+    assert_eq!(evicts("evict=never"), (None, Vec::new()));
+    assert_eq!(evicts("evict=lru"), (Some((100, 100)), vec!["evict=lru".to_owned()]));
+    assert_eq!(evicts("evict=80-64"), (Some((80, 64)), vec!["evict=80-64".to_owned()]));
     let mut one = [LayoutOptions::of(EngineLayout::Mlperf)];
     for (typed, words) in [
+        ("evict=101-7", "evict=101-7: give never, lru, or two fills in percent"),
+        ("evict=70-85", "such as 85-70"),
         ("mlperf", "give LAYOUT.KEY=VALUE"),
         ("mlperf.nothing=1", "nothing is not an option: give one of chunk_tokens, load_threads"),
         ("mlperf.requests=0", "requests=0: give a whole number from 1 to 1024"),

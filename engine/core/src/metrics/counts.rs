@@ -55,6 +55,8 @@ counters! {
         /// Number of times that an entry was not kept in a tier that had promised it room, because
         /// none of the free pieces was one that its shard could use.
         passed_over_entries,
+        /// Number of entries that were not stored because storage was full and nothing leaves it.
+        unstored_entries,
         /// Number of entries dropped because a drive that held a part of them failed.
         lost_entries,
         /// Bytes of the entries that were dropped because a drive that held a part of them failed.

@@ -65,7 +65,8 @@ impl<D> Placement<D> {
                 Some(Admission::Evict(victim))
             }
             Some(shard) => {
-                Some(Admission::AskShard { shard, ask: Ask { tier, need_bytes: bytes } })
+                let ask = Ask { tier, need_bytes: bytes, excess_blocks: 0 };
+                Some(Admission::AskShard { shard, ask })
             }
             None if self.shared.try_commit(tier, bytes) => Some(self.grant_above(tier, bytes)),
             None => None,
@@ -84,13 +85,27 @@ impl<D> Placement<D> {
             return Admission::Refused { limit_bytes };
         }
         let holds_baton = request.baton == Some(Tier::Storage);
-        if (holds_baton || self.shared.baton(Tier::Storage).is_free())
+        let excess_blocks = self.shared.excess_blocks(blocks, request.evicting);
+        if excess_blocks == 0
+            && (holds_baton || self.shared.baton(Tier::Storage).is_free())
             && let Some(grant) = self.try_storage(request.bytes)
         {
             return Admission::Granted(grant);
         }
         if !holds_baton {
             return Admission::NeedBaton(Tier::Storage);
+        }
+        if excess_blocks > 0 {
+            request.evicting = true;
+            if let Some(admission) =
+                self.evict_oldest(Ask { tier: Tier::Storage, need_bytes: 0, excess_blocks })
+            {
+                return admission;
+            }
+            // All that is left is pinned: there may be room all the same.
+            if let Some(grant) = self.try_storage(request.bytes) {
+                return Admission::Granted(grant);
+            }
         }
         // Nobody's entry has to go for space that is only on its way.
         if self.shared.can_grow(Tier::Storage) {
@@ -107,6 +122,9 @@ impl<D> Placement<D> {
         if let Some(admission) = self.make_storage_room(blocks) {
             return admission;
         }
+        if self.shared.keeps_all() {
+            return Admission::Full;
+        }
         // Announce first, look again second; the others show a change first and look for a waiter
         // second: one of the two sees the other.
         self.shared.wait_for_room(self.shard);
@@ -117,11 +135,17 @@ impl<D> Placement<D> {
     }
 
     fn make_storage_room(&mut self, blocks: u64) -> Option<Admission> {
-        let ask = Ask { tier: Tier::Storage, need_bytes: self.lack_blocks(blocks) * BLOCK_BYTES };
+        let need_bytes = self.lack_blocks(blocks) * BLOCK_BYTES;
+        let ask = Ask { tier: Tier::Storage, need_bytes, excess_blocks: 0 };
         // Space that lies idle with another shard comes before anyone's entry.
         if let Some(shard) = self.shared.richest_shard(self.shard) {
             return Some(Admission::AskShard { shard, ask });
         }
+        if self.shared.keeps_all() { None } else { self.evict_oldest(ask) }
+    }
+
+    /// Has the oldest entry of storage leave; none where all are pinned.
+    fn evict_oldest(&mut self, ask: Ask) -> Option<Admission> {
         match self.shared.oldest_shard(Tier::Storage)? {
             shard if shard == self.shard => {
                 let victim = self.begin_evict(Tier::Storage).expect("the tail shown is the list's");
@@ -158,6 +182,7 @@ impl<D> Placement<D> {
         }
         let extents = self.spaces.allocate(&self.parts);
         self.granted_blocks += blocks;
+        self.shared.store_blocks(extents.blocks());
         Some(Grant { tier: Tier::Storage, bytes, extents, entered: true })
     }
 
@@ -317,14 +342,21 @@ impl<D> Placement<D> {
         let mut deleted_entries = 0;
         let mut segments = Vec::new();
         let mut found_blocks = self.shared.available_for(need_blocks);
-        if found_blocks >= need_blocks {
+        if found_blocks >= need_blocks && ask.excess_blocks == 0 {
             return ForOther::Nothing;
         }
-        while self.spaces.free_segments() == 0
+        let mut freed_blocks = 0;
+        let leaves = |freed_blocks, free_segments| match ask.excess_blocks {
+            0 => free_segments == 0,
+            excess => freed_blocks < excess,
+        };
+        while !self.shared.keeps_all()
+            && leaves(freed_blocks, self.spaces.free_segments())
             && self.shared.oldest_shard(Tier::Storage) == Some(self.shard)
         {
             let victim = self.begin_evict(Tier::Storage).expect("the tail shown is the list's");
             assert!(victim.to.is_none(), "storage is the last tier");
+            freed_blocks += self.shared.entry_blocks(victim.bytes);
             deleted_entries += 1;
         }
         while found_blocks < need_blocks

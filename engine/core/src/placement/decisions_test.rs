@@ -18,7 +18,11 @@ pub(super) const CONFIG: BudgetConfig = BudgetConfig {
     storage_blocks: 16,
     segment_blocks: 4,
     slot_blocks: 1,
-    watermarks: Watermarks { evict_target_permille: 800, skip_permille: 950 },
+    watermarks: Watermarks {
+        evict_target_permille: 800,
+        skip_permille: 950,
+        storage: StorageEviction::LRU,
+    },
 };
 
 pub(super) fn at(ns: u64) -> Nanos {
@@ -138,14 +142,15 @@ fn an_asked_shard_looks_first_whether_the_need_still_stands() {
     let [mut first, mut second] = shards(&shared);
     write(&mut first, 1, 500, 1);
     // 500 and 300 are the target.
-    let nothing = first.evict_for_other(Ask { tier: Tier::Cpu, need_bytes: 300 });
+    let nothing = first.evict_for_other(Ask { tier: Tier::Cpu, need_bytes: 300, excess_blocks: 0 });
     assert!(matches!(nothing, ForOther::Nothing), "{nothing:?}");
-    let one = first.evict_for_other(Ask { tier: Tier::Cpu, need_bytes: 301 });
+    let one = first.evict_for_other(Ask { tier: Tier::Cpu, need_bytes: 301, excess_blocks: 0 });
     assert!(matches!(one, ForOther::Demote(victim) if victim.bytes == 500), "{one:?}");
     // On storage: nobody holds as many blocks as are asked for.
     write(&mut second, 2, 4_000, 2);
     let free = shared.unleased_blocks() * BLOCK_BYTES;
-    let nothing = second.evict_for_other(Ask { tier: Tier::Storage, need_bytes: free });
+    let nothing =
+        second.evict_for_other(Ask { tier: Tier::Storage, need_bytes: free, excess_blocks: 0 });
     assert!(matches!(nothing, ForOther::Nothing), "{nothing:?}");
     assert_eq!(second.len(), 1);
 }
@@ -163,7 +168,11 @@ fn an_asked_shard_deletes_its_oldest_until_a_segment_is_free() {
     for key in 0..8 {
         write(&mut second, key, 2 * BLOCK_BYTES, 1 + key as u64);
     }
-    let ask = |blocks: u64| Ask { tier: Tier::Storage, need_bytes: blocks * BLOCK_BYTES };
+    let ask = |blocks: u64| Ask {
+        tier: Tier::Storage,
+        need_bytes: blocks * BLOCK_BYTES,
+        excess_blocks: 0,
+    };
     assert_eq!(freed(second.evict_for_other(ask(1))), (2, vec![4]));
     // It may have been asked by mistake: another shard's are older now, and nothing is free.
     assert_eq!(freed(first.evict_for_other(ask(1))), (0, vec![]));
@@ -185,7 +194,7 @@ fn for_a_whole_entry_all_free_segments_are_given_up() {
         let [_, mut second] = full_drives(layout);
         second.remove(EntryKey(2));
         second.remove(EntryKey(3));
-        let ask = Ask { tier: Tier::Storage, need_bytes: 4 * BLOCK_BYTES };
+        let ask = Ask { tier: Tier::Storage, need_bytes: 4 * BLOCK_BYTES, excess_blocks: 0 };
         let (_, found) = freed(second.evict_for_other(ask));
         assert_eq!(found, vec![4; segments], "{layout:?}");
     }
@@ -198,7 +207,7 @@ fn segments_that_come_back_wake_who_waits_for_room() {
     write(&mut second, 1, 4 * BLOCK_BYTES, 1);
     second.remove(EntryKey(1));
     let _ = second.take_wakeup();
-    let ask = Ask { tier: Tier::Storage, need_bytes: 16 * BLOCK_BYTES };
+    let ask = Ask { tier: Tier::Storage, need_bytes: 16 * BLOCK_BYTES, excess_blocks: 0 };
     let ForOther::Freed { segments, .. } = second.evict_for_other(ask) else { unreachable!() };
     let _ = second.take_wakeup();
     shared.wait_for_room(ShardId(0));
@@ -577,4 +586,61 @@ fn the_first_entry_that_storage_can_evict_wakes_who_waits_for_room_and_no_later_
         write(above, 1, BLOCK_BYTES, 1);
     };
     assert_eq!(wakes(&mut above, &into_memory), None, "it is of no use to storage");
+}
+
+/// Storage in which nothing was removed ended at one entry that left for each that came.
+#[test]
+fn entries_leave_storage_by_its_rule() {
+    let shared = |storage| {
+        let watermarks = Watermarks { storage, ..CONFIG.watermarks };
+        SharedBudgets::new(&BudgetConfig { watermarks, ..CONFIG })
+    };
+    // Eight blocks of each of two shards, of 16.
+    let full = |shared: &Arc<SharedBudgets>| {
+        let [mut first, mut second] = shards(shared);
+        for place in 0..4 {
+            write(&mut first, place, 2 * BLOCK_BYTES, 10 + place as u64);
+            write(&mut second, 10 + place, 2 * BLOCK_BYTES, 20 + place as u64);
+        }
+        [first, second]
+    };
+    let never = shared(StorageEviction::Never);
+    let [mut first, _second] = full(&never);
+    let mut request = AdmitState::new(BLOCK_BYTES);
+    assert!(matches!(first.admit(&mut request), Admission::NeedBaton(Tier::Storage)));
+    request.baton_acquired(Tier::Storage);
+    assert!(matches!(first.admit(&mut request), Admission::Full));
+    assert!(never.is_full_for(BLOCK_BYTES) && !never.is_full_for(17 * BLOCK_BYTES));
+    first.remove(EntryKey(2));
+    assert!(matches!(first.admit(&mut request), Admission::Granted(_)));
+
+    // From 87.5 % of 16 blocks on, down to a half with the new one: nine leave.
+    let fills = StorageEviction::Oldest { from_permille: 875, to_permille: 500 };
+    let between = shared(fills);
+    let [mut first, mut second] = shards(&between);
+    for place in 0..7 {
+        let shard = if place % 2 == 0 { &mut first } else { &mut second };
+        write(shard, place, 2 * BLOCK_BYTES, 10 + place as u64);
+    }
+    let mut request = AdmitState::new(BLOCK_BYTES);
+    assert!(matches!(first.admit(&mut request), Admission::NeedBaton(Tier::Storage)));
+    request.baton_acquired(Tier::Storage);
+    let (mut own, mut asked) = (0, 0);
+    let granted = loop {
+        match first.admit(&mut request) {
+            Admission::Evict(_) => own += 1,
+            Admission::AskShard { shard: ShardId(1), ask } => {
+                let ForOther::Freed { deleted_entries, segments } = second.evict_for_other(ask)
+                else {
+                    panic!("it has the oldest")
+                };
+                asked += deleted_entries;
+                second.return_segments(segments);
+            }
+            other => break other,
+        }
+    };
+    assert!(matches!(granted, Admission::Granted(_)), "{granted:?}");
+    // The oldest four of seven, of two blocks each: seven blocks and the new one are left at most.
+    assert_eq!((own, asked), (2, 2));
 }

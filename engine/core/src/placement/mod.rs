@@ -56,4 +56,4 @@ pub use shared::{BudgetConfig, DriveBudget, SharedBudgets};
 pub use spread::EntryLayout;
 pub use state::{LocalSums, Placement, TierCounts, WakeReason, Wakeup};
 pub use step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
-pub use watermark::Watermarks;
+pub use watermark::{StorageEviction, Watermarks};

@@ -7,7 +7,7 @@ use super::gate::{SharedGate, shard_id};
 use super::growth::Lack;
 use super::pool::StoragePool;
 use super::spread::{EntryLayout, Spread};
-use super::watermark::{UPPER_COUNT, Watermarks, below};
+use super::watermark::{StorageEviction, UPPER_COUNT, Watermarks, below};
 use crate::clock::Nanos;
 use crate::drive::{DRIVES_MAX, DriveId};
 use crate::key::{ShardId, TIER_COUNT, Tier};
@@ -33,7 +33,7 @@ pub struct BudgetConfig {
     pub segment_blocks: u64,
     /// Blocks of which an entry on storage takes a multiple; at least one.
     pub slot_blocks: u64,
-    /// Fill rules of the tiers above storage.
+    /// Fill rules of the tiers.
     pub watermarks: Watermarks,
 }
 
@@ -100,6 +100,8 @@ pub struct SharedBudgets {
     pub(super) pools: Box<[StoragePool]>,
     pub(super) spread: Spread,
     slot_blocks: u64,
+    /// Blocks of storage that are granted, or hold entries.
+    stored_blocks: AtomicU64,
     boards: Box<[Board]>,
     batons: [SharedGate; TIER_COUNT],
     doors: [SharedGate; UPPER_COUNT],
@@ -155,6 +157,7 @@ impl SharedBudgets {
             pools: drives.iter().map(pool).collect(),
             spread: Spread { layout, unit_blocks },
             slot_blocks: config.slot_blocks,
+            stored_blocks: AtomicU64::new(0),
             boards: (0..config.shards).map(board).collect(),
             batons: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
             doors: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
@@ -187,6 +190,32 @@ impl SharedBudgets {
             Some(ledger) => ledger.capacity(),
             None => self.storage_blocks() * BLOCK_BYTES,
         }
+    }
+
+    /// Whether no entry leaves storage to make room.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.watermarks.storage == StorageEviction::Never
+    }
+
+    /// Whether an entry of so many bytes that was refused found storage full, of which nothing ever
+    /// leaves; else it is larger than all of it.
+    pub fn is_full_for(&self, bytes: u64) -> bool {
+        self.keeps_all() && self.entry_blocks(bytes) <= self.storage_blocks()
+    }
+
+    /// Blocks that must leave storage before one of `blocks` is stored, by its rule.
+    pub(super) fn excess_blocks(&self, blocks: u64, is_evicting: bool) -> u64 {
+        let (capacity, stored) = (self.storage_blocks(), self.stored_blocks.load(SeqCst));
+        self.watermarks.storage.excess(capacity, stored, blocks, is_evicting)
+    }
+
+    pub(super) fn store_blocks(&self, blocks: u64) {
+        self.stored_blocks.fetch_add(blocks, SeqCst);
+    }
+
+    pub(super) fn unstore_blocks(&self, blocks: u64) {
+        let before = self.stored_blocks.fetch_sub(blocks, SeqCst);
+        assert!(before >= blocks, "stored blocks fell below zero");
     }
 
     /// Blocks that an entry of so many bytes takes on storage.

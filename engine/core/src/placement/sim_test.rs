@@ -393,6 +393,7 @@ impl Sim {
                 assert_eq!(limit_bytes, if is_rise { 0 } else { limit });
                 self.end_without_room(n, Outcome::Refused);
             }
+            Admission::Full => unreachable!("the oldest leave"),
             Admission::Wait(tier) => {
                 assert_eq!(tier, Tier::Storage);
                 task.phase = SimPhase::WaitRoom;

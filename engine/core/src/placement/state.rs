@@ -518,6 +518,7 @@ impl<D> Placement<D> {
 
     pub(super) fn free_extents(&mut self, extents: &ExtentList) {
         self.spaces.free(extents);
+        self.shared.unstore_blocks(extents.blocks());
         self.wake_room = true;
     }
 

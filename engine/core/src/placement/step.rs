@@ -95,6 +95,8 @@ pub enum Admission {
     /// This tier is full of pinned entries, the next one is to be tried: give back the baton, call
     /// again.
     ReleaseBaton(Tier),
+    /// Storage is full, and none of its entries ever leaves: give back the baton, if held.
+    Full,
     /// No tier can ever hold it. `limit_bytes` is the size of storage; 0 for a promotion, when no
     /// tier above has room for it. Give back the baton, if held.
     Refused {
@@ -162,6 +164,8 @@ pub struct Ask {
     pub tier: Tier,
     /// Room needed, bytes: above storage the size of the entry, on storage what the asker lacks.
     pub need_bytes: u64,
+    /// Blocks that are to leave storage whether or not there is room.
+    pub excess_blocks: u64,
 }
 
 /// Answer of the asked shard's placement.

@@ -1,4 +1,4 @@
-//! The capacity rules of a tier above the last, as arithmetic.
+//! The capacity rules of the tiers, as arithmetic.
 
 use crate::key::{TIER_COUNT, Tier};
 
@@ -12,11 +12,56 @@ pub struct Watermarks {
     pub evict_target_permille: u16,
     /// An entry above this many thousandths of a tier's capacity skips that tier; 950 by default.
     pub skip_permille: u16,
+    /// Rule by which entries leave storage.
+    pub storage: StorageEviction,
+}
+
+/// Rule by which entries leave the last tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StorageEviction {
+    /// None does: what finds no room is not stored.
+    Never,
+    /// The least recently used leave when the tier would be fuller than `from_permille` thousandths
+    /// of its capacity, until it is at most `to_permille` full with what is to be stored; 1,000
+    /// each by default. They leave for one that finds no room in one piece in any case.
+    Oldest {
+        /// Fill from which on they leave.
+        from_permille: u16,
+        /// Fill at which that ends; at most `from_permille`.
+        to_permille: u16,
+    },
+}
+
+impl Default for StorageEviction {
+    fn default() -> Self {
+        StorageEviction::LRU
+    }
+}
+
+impl StorageEviction {
+    /// The least recently used leave for what finds no room.
+    pub const LRU: StorageEviction =
+        StorageEviction::Oldest { from_permille: 1000, to_permille: 1000 };
+
+    /// Blocks that must leave a tier of `capacity` blocks before `blocks` more are stored in it
+    /// beside those `stored`; `is_evicting`: entries leave already.
+    pub(super) fn excess(self, capacity: u64, stored: u64, blocks: u64, is_evicting: bool) -> u64 {
+        let StorageEviction::Oldest { from_permille, to_permille } = self else { return 0 };
+        if self == StorageEviction::LRU {
+            // What finds no room decides.
+            return 0;
+        }
+        let limit = permille_of(capacity, if is_evicting { to_permille } else { from_permille });
+        let after = stored.saturating_add(blocks);
+        let target = permille_of(capacity, to_permille).max(blocks);
+        if after > limit { after.saturating_sub(target) } else { 0 }
+    }
 }
 
 impl Default for Watermarks {
     fn default() -> Self {
-        Watermarks { evict_target_permille: 800, skip_permille: 950 }
+        let storage = StorageEviction::default();
+        Watermarks { evict_target_permille: 800, skip_permille: 950, storage }
     }
 }
 
@@ -60,5 +105,18 @@ mod tests {
         assert_eq!(rules.target(1001, 1), 800);
         assert_eq!(rules.target(1000, 900), 900);
         assert_eq!(rules.target(u64::MAX, 1), 14_757_395_258_967_641_292);
+    }
+
+    #[test]
+    fn entries_leave_storage_from_one_watermark_to_the_other() {
+        let rule = StorageEviction::Oldest { from_permille: 800, to_permille: 640 };
+        assert_eq!(rule.excess(100, 79, 1, false), 0);
+        assert_eq!(rule.excess(100, 80, 1, false), 17);
+        assert_eq!(rule.excess(100, 64, 1, true), 1);
+        assert_eq!(rule.excess(100, 63, 1, true), 0);
+        // One that is larger than that needs an empty tier.
+        assert_eq!(rule.excess(100, 5, 90, false), 5);
+        assert_eq!(StorageEviction::LRU.excess(100, 100, 1, false), 0);
+        assert_eq!(StorageEviction::Never.excess(100, 100, 9, true), 0);
     }
 }
