@@ -481,10 +481,10 @@ impl<T: FromStr<Err = String>> Kind for OrNone<T> {
     }
 }
 
-/// Latencies to inject, typed as [`latencies`] reads them; `none` for none.
-pub struct Latencies;
+/// InjectedLatencies to inject, typed as [`latencies`] reads them; `none` for none.
+pub struct InjectedLatencies;
 
-impl Kind for Latencies {
+impl Kind for InjectedLatencies {
     type Typed = String;
     type Checked = Option<LatencySpread>;
     type Bounds = ();

@@ -10,7 +10,7 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, IoSize, Kind, Latencies, Limit, Optional, OrNone, Share, Time};
+use super::kinds::{Factor, InjectedLatencies, IoSize, Kind, Limit, Optional, OrNone, Share, Time};
 use super::listen::Listen;
 use super::places::Places;
 use super::table::{Compared, Setting, settings};
@@ -411,7 +411,7 @@ settings! {
         /// A time, up to 60s, such as 5ms, or a median and 99th percentile, such as
         /// p50=1ms,p99=20ms, drawn by --seed. An I/O keeps its place in the queue for as long.
         /// Flushes are not slowed. All figures of the run include it.
-        inject_latency as injected: Latencies = "none", "TIME", keeps demo, compared system;
+        inject_latency as injected: InjectedLatencies = "none", "TIME", keeps demo, compared system;
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
         /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.
