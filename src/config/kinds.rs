@@ -481,7 +481,7 @@ impl<T: FromStr<Err = String>> Kind for OrNone<T> {
     }
 }
 
-/// InjectedLatencies to inject, typed as [`latencies`] reads them; `none` for none.
+/// Latencies to inject, typed as [`latencies`] reads them; `none` for none.
 pub struct InjectedLatencies;
 
 impl Kind for InjectedLatencies {
