@@ -118,10 +118,10 @@ impl Trials<'_> {
             });
             Ok(off.sum())
         })?;
-        if speed != settled.speed {
-            self.quick.tell(&format!(
-                "simulating a drive {speed:.2} times as quick as its limits, as the runs showed…"
-            ));
+        let told = |speed: f64| format!("{speed:.2} times as quick as its limits");
+        if told(speed) != told(settled.speed) {
+            let speed = told(speed);
+            self.quick.tell(&format!("simulating a drive {speed}, as the runs showed…"));
         }
         let device = self.device_at(speed);
         let tried = runs.iter().map(|run| run.figures.measured.users);
