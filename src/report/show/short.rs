@@ -142,6 +142,7 @@ impl NoteWeight {
             | Code::ReadsCached
             | Code::MemoryBacked
             | Code::DriveThrottled
+            | Code::LatencyInjected
             | Code::MissesFree
             | Code::GpuEmulated
             | Code::Refused
