@@ -254,10 +254,10 @@ impl Best {
     }
 
     /// Bursts in which the device works, as the limiters of clouds and of the kernel let it: then
-    /// most I/Os take much less than their share of the time, and some wait for the next burst. Of
-    /// the probes that show them, the one with the most bytes in flight: a 99th percentile is that
-    /// of I/Os that wait only where these are more than one in a hundred. None unless two probes
-    /// show them.
+    /// most I/Os take much less than their share of the time, and some wait for the next burst. The
+    /// period is that of the probe with the most bytes in flight of those that show them: a 99th
+    /// percentile is that of I/Os that wait only where these are more than one in a hundred. The
+    /// speed is the median of these, as one alone varies twofold. None unless two probes show them.
     pub fn bursts(&self) -> Option<Bursts> {
         let in_flight_bytes = |probe: &Measured| u64::from(probe.depth) * u64::from(probe.io_bytes);
         let mut shown: Vec<(u64, Bursts)> = self
@@ -266,7 +266,10 @@ impl Best {
             .filter_map(|probe| Some((in_flight_bytes(probe), Bursts::shown_by(probe)?)))
             .collect();
         shown.sort_by_key(|(in_flight_bytes, _)| *in_flight_bytes);
-        shown.pop().filter(|_| !shown.is_empty()).map(|(_, bursts)| bursts)
+        let deepest = shown.last().filter(|_| shown.len() > 1)?.1;
+        shown.sort_by(|(_, a), (_, b)| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+        let (_, Bursts { bytes_per_s, .. }) = shown[shown.len() / 2];
+        Some(Bursts { bytes_per_s, ..deepest })
     }
 
     /// Deepest point of the climb and the best of the shallower ones, if it was far below them, so

@@ -295,14 +295,16 @@ mod tests {
             seconds: 0.6,
             ..Measured::default()
         };
-        bursts.limits[0].bandwidth.probes =
-            vec![probe(1, 300.0), probe(2, 75_000.0), probe(4, 75_000.0), probe(64, 75_000.0)];
+        let deeper = [2, 4, 8, 64].map(|depth| probe(depth, 75_000.0));
+        bursts.limits[0].bandwidth.probes = [&[probe(1, 300.0)], &deeper[..]].concat();
+        // The speed was that of the deepest probe with bursts alone.
+        bursts.limits[0].bandwidth.probes[3].latency_p50_us *= 1.2;
         // One burst more than the time has room for is no other speed.
-        bursts.limits[0].bandwidth.probes[3].bytes_per_s = 4.8e9;
+        bursts.limits[0].bandwidth.probes[4].bytes_per_s = 4.8e9;
         assert_eq!(bursts.limits[0].bandwidth.outrun(), None);
         let model = DeviceFile::parse("d.yaml", &device_yaml(&bursts).unwrap()).unwrap().model;
         assert_eq!((model.read.latency, model.read.latency_p99), (Nanos::ZERO, Nanos::ZERO));
-        assert_eq!(model.burst_period, Nanos::from_ms(100));
+        assert_eq!(model.burst_period, Nanos::from_ms(107));
         assert_eq!(model.read.burst_bytes_per_s, Some(16_008.8e6));
         assert!(!file.model.is_duplex);
         let mut mixed = roofline(4e9, 2e9);
