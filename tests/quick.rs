@@ -48,6 +48,18 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     let html = std::fs::read_to_string(scratch.file("q.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("P95 load of a context"));
 
+    // An answer without a page gets it later, the same but for the name of the file.
+    let report = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.arg("report").args(flags).current_dir(&scratch.path).output().unwrap()
+    };
+    ended_well(report(&["q.json", "--output=later.html"]));
+    assert_eq!(std::fs::read_to_string(scratch.file("later.html")).unwrap(), html);
+    ended_well(report(&["q.json", "q.json", "--output=both.html"]));
+    let both = std::fs::read_to_string(scratch.file("both.html")).unwrap();
+    assert!(both.contains("users served"), "{both}");
+    assert_fails(&report(&["q.json", "--output=q.csv"]), 2, &["becomes a page", ".html"]);
+
     // Without a space of its own it takes that of the other answer.
     let flags = [SHORT[0], SHORT[2], "--output=r.json", "--beside=q.json", "--json"];
     let told = ended_well(quick(&scratch, &store, &flags));

@@ -234,7 +234,7 @@ pub struct ConfigArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReportArgs {
     /// Results of `ringfall run`, or directories of results; a table also takes the reference
-    /// benchmark's
+    /// benchmark's, and a page one answer of `ringfall quick`, or two
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Output file: an HTML page (.html), a workbook (.xlsx) or CSV (.csv) with a row for each

@@ -82,7 +82,8 @@ fn with_answer(first: &Path, second: &Path, is_json: bool) -> Result<Exit> {
     }
 }
 
-fn read_answer(path: &Path) -> Result<QuickReport, InputError> {
+/// Reads an answer of `ringfall quick`.
+pub(super) fn read_answer(path: &Path) -> Result<QuickReport, InputError> {
     QuickReport::read(path).map_err(|problem| InputError::new(problem.to_string()))
 }
 

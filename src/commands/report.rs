@@ -12,8 +12,10 @@ use ringfall_model::document::{
     FileProblem, ResultFile, contradictions, json_files, told_contradictions,
 };
 use ringfall_model::{Code, Warning};
-use ringfall_report::show::{Named, write_html, write_sheet};
+use ringfall_report::quick::QuickReport;
+use ringfall_report::show::{Named, write_html, write_quick_html, write_sheet};
 
+use super::compare::read_answer;
 use super::run::write_fio_job;
 use super::{merge, print, refuse_input, tell};
 use crate::cli::{MergeArgs, ReportArgs};
@@ -23,6 +25,9 @@ pub fn report(args: &ReportArgs, command_line: &[String]) -> Result<Exit> {
     let output = &args.output;
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let ending = ending.to_ascii_lowercase();
+    if args.results.iter().any(|path| QuickReport::is_in(path)) {
+        return page_of_answers(&args.results, output, &ending);
+    }
     if ending == "json" {
         let (files, output) = (args.results.clone(), Some(output.clone()));
         let allow_different = args.allow_different;
@@ -64,6 +69,30 @@ pub fn report(args: &ReportArgs, command_line: &[String]) -> Result<Exit> {
     }
     let count = counted(results.len() as u64, "result");
     print(&format!("  report     {count} in {}\n", terminal_path(output)))
+}
+
+/// Makes a page of an answer of `ringfall quick`, or of two side by side.
+fn page_of_answers(answers: &[PathBuf], output: &Path, ending: &str) -> Result<Exit> {
+    if !matches!(ending, "html" | "htm") {
+        let what = "an answer of `ringfall quick` becomes a page: give a name that ends in .html";
+        refuse!("--output {}: {what}", output.display());
+    }
+    refuse_input("--output", output, answers.iter().map(PathBuf::as_path))?;
+    let written = match answers {
+        [answer] => write_quick_html(&read_answer(answer)?, None, answer, output),
+        [first, answer] => {
+            let (first, second) = (read_answer(first)?, read_answer(answer)?);
+            let other = first.told_from(&second, 1);
+            write_quick_html(&second.told_from(&first, 2), Some(&other), answer, output)
+        }
+        _ => refuse!("a page holds one answer of `ringfall quick`, or two side by side"),
+    };
+    written.with_context(|| format!("the page can't be written to {}", output.display()))?;
+    print(&format!(
+        "  report     {} in {}\n",
+        counted(answers.len() as u64, "answer"),
+        terminal_path(output)
+    ))
 }
 
 /// All results, those of directories too. What lies in a directory and is no result is told and

@@ -195,11 +195,12 @@ fn both_checks_of_a_comparison_take_as_long_as_that_of_the_fewer_users() {
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(words.matches("--duration=6m").count(), 2, "{page}");
     assert!(
-        words.contains("1 user in 6.0 GiB for 6 min, in which 25 loads and requests end; then: "),
+        words.contains("1 user in 6.0 GiB for 6 min, in which 25 loads and requests end. "),
         "{page}"
     );
     // The fewer users' own check was run a second time.
-    let own = format!("The one of {} checks its own answer, too.", slow.place);
+    let own =
+        format!("The one of {} checks its own answer, too. Then: ringfall compare", slow.place);
     assert!(words.contains(&own), "{page}");
 }
 

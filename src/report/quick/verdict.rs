@@ -319,7 +319,8 @@ impl QuickReport {
             speed.unwrap_or_default(),
             time(target),
             limit.unwrap_or_default(),
-            met.map(|met| format!("; --slo load-p95={met} should be met")).unwrap_or_default()
+            met.map(|met| format!("; --slo load-p95={met} should be met by one"))
+                .unwrap_or_default()
         )
     }
 
@@ -592,7 +593,7 @@ mod tests {
             report.judge(),
             "not good enough for one user: its load P95 is 1.04 s by simulation, 4 % above the \
              target of 1.00 s; the largest entry, 2.4 GiB, takes 800 ms to read at 3.00 GiB/s; \
-             --slo load-p95=1.2s should be met"
+             --slo load-p95=1.2s should be met by one"
         );
         let mut slow = report.clone();
         (slow.curve[0].load_p95_s, slow.speed) = (Some(6.4), Some(0.5));
@@ -600,7 +601,11 @@ mod tests {
                     limits, as its runs were, 6.4 times the target of 1.00 s; the largest entry, \
                     2.4 GiB, takes 1.60 s to read at 1.50 GiB/s";
         assert!(slow.judge().contains(told), "{}", slow.judge());
-        assert!(slow.judge().ends_with("--slo load-p95=7.1s should be met"), "{}", slow.judge());
+        assert!(
+            slow.judge().ends_with("--slo load-p95=7.1s should be met by one"),
+            "{}",
+            slow.judge()
+        );
         // Where not even one user's turns are kept, no target for loads is enough.
         let small = QuickReport { served_by_space: report.served_by_speed, ..report.clone() };
         assert!(!small.judge().contains("--slo"), "{}", small.judge());

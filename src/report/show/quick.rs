@@ -195,7 +195,7 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     }
     let points = rows_near(report);
     let _infallible = writeln!(page, "\n{}", curve(report, points).page().trim_end());
-    wrapped(&mut page, "  ", &columns(report));
+    wrapped(&mut page, "  ", &legend(report, points).join(" "));
     if let Some(other) = other {
         page.push_str(&beside_lines(other, report));
         wrapped(&mut page, "  ", "`ringfall compare` of both prints checks with one load.");
@@ -344,11 +344,10 @@ pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
         own => format!(" The one of {} checks its own answer, too.", own.join(" and of ")),
     };
     let told = format!(
-        "Both checks put {} in {space_gib:.1} GiB for {}; then: ringfall compare check1.json \
-         check2.json{}",
+        "Both checks put {} in {space_gib:.1} GiB for {}.{own} Then: ringfall compare check1.json \
+         check2.json",
         counted(users.into(), "user"),
-        length(minutes),
-        own
+        length(minutes)
     );
     let lines = vec![
         first.run_line_of(users, space_gib, minutes, "check1.json"),
