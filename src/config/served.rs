@@ -4,9 +4,6 @@ use std::str::FromStr;
 
 use super::values::seconds;
 
-/// Longest load that a rule may allow, s.
-const LOAD_S_MAX: f64 = 3_600.0;
-
 /// Targets of storage: the time that it adds before the first token, and the share of earlier turns
 /// that it still has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +12,11 @@ pub struct ServedRule {
     pub load_p95_s: f64,
     /// Smallest share of earlier turns that are found when they are looked for, 0 to 1.
     pub reuse_share: f64,
+}
+
+impl ServedRule {
+    /// Longest load that a rule may allow, s.
+    pub const LOAD_S_MAX: f64 = 3_600.0;
 }
 
 impl Default for ServedRule {
@@ -59,7 +61,7 @@ fn target(part: &str) -> &str {
 
 /// A time such as `500ms`, `1.5s` or `2`, in seconds.
 fn load_s(text: &str) -> Result<f64, String> {
-    let value = seconds(text).ok().filter(|value| *value > 0.0 && *value <= LOAD_S_MAX);
+    let value = seconds(text).ok().filter(|value| *value > 0.0 && *value <= ServedRule::LOAD_S_MAX);
     value.ok_or_else(|| {
         format!("load-p95={text} is no time such as 500ms or 1s, above 0 and at most 1 h")
     })

@@ -1,15 +1,13 @@
 //! Verdict of an answer: what follows from the simulated curve, the run on the drive and the same
 //! run simulated together, and what speaks against it.
 
+use ringfall_config::ServedRule;
 use ringfall_host::counted;
 
 use super::{
     AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_APART, QuickLimits, QuickPoint, QuickReport, Served,
     is_load_quick, is_reuse_enough, is_reuse_sure, others_used, time,
 };
-
-/// Longest load that `--slo` takes, s.
-const LOAD_S_MAX: f64 = 3_600.0;
 
 /// Share of the time in which the drive works from which on more bandwidth is what it lacks.
 const BUSY_FROM: f64 = 0.9;
@@ -398,7 +396,7 @@ fn met_target(load_s: f64) -> Option<String> {
     let step = 10f64.powf(ms.log10().floor() - 1.0).max(1.0);
     let ms = (ms / step).ceil() * step;
     let is_short = ms < 1e3;
-    (ms / 1e3 <= LOAD_S_MAX)
+    (ms / 1e3 <= ServedRule::LOAD_S_MAX)
         .then(|| if is_short { format!("{ms:.0}ms") } else { format!("{:.1}s", ms / 1e3) })
 }
 
