@@ -4,7 +4,8 @@
 use ringfall_host::counted;
 
 use super::{
-    AVERAGE_LOADS_MIN, CONFIRMED_TO, QuickPoint, QuickReport, QuickTry, Served, TURNS_MIN,
+    AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_MIN, QuickPoint, QuickReport, QuickTry, Served,
+    TURNS_MIN,
 };
 
 /// Precision of the answer, as a share of it.
@@ -139,9 +140,19 @@ impl QuickReport {
             run.load_ratio().filter(apart).map(|ratio| format!("took {ratio:.2} times as long"));
         // Users who do not pause load as others don't.
         let is_own = run.is_judged() && !run.measured.is_without_pauses;
-        let missed = self.missed(&run.measured).filter(|_| is_own);
+        // The P95 of fewer loads is their largest.
+        let load_p95_s = run.measured.load_p95_s.filter(|_| run.measured.loads >= LOADS_MIN);
+        let measured = QuickPoint { load_p95_s, ..run.measured.clone() };
+        let missed = self.missed(&measured).filter(|_| is_own);
+        let outcome = match self.has_missed(users) {
+            true => "missed the rule",
+            false if missed.is_none() => "",
+            false if self.has_few_turns(&measured) && !self.is_slow(&measured) => {
+                "too few turns to judge"
+            }
+            false => "short of the rule",
+        };
         let missed = missed.map(|missed| format!("with {missed}"));
-        let outcome = if self.has_missed(users) { "missed the rule" } else { "" };
         let few = if run.is_judged() { "" } else { "too few to judge" };
         let parts = [ratio.as_deref().unwrap_or(""), missed.as_deref().unwrap_or(""), outcome, few];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
@@ -255,7 +266,20 @@ mod tests {
         );
         // What a run had that misses the rule was in the JSON alone.
         report.measured.reuse_share = Some(0.63);
-        assert!(report.runs_told().contains("(100 loads, with 63 % of earlier turns found)"));
+        let told = "2 users (100 loads, with 63 % of earlier turns found, short of the rule)";
+        assert!(report.runs_told().contains(told), "{}", report.runs_told());
+        // 67 % of 45 turns stood there alone, under a rule of 70 %.
+        (report.measured.reuse_share, report.measured.earlier_turns) = (Some(0.67), Some(45));
+        let told = "(100 loads, with 67 % of 45 earlier turns found, too few turns to judge)";
+        assert!(report.runs_told().contains(told), "{}", report.runs_told());
+        // So is the P95 of few loads.
+        (report.measured.reuse_share, report.measured.load_p95_s) = (Some(0.9), Some(1.2));
+        let told = "as long, with a load P95 of 1.20 s, short of the rule)";
+        assert!(report.runs_told().contains(told), "{}", report.runs_told());
+        report.measured.loads = LOADS_MIN - 1;
+        let told = "2 users (19 loads, took 1.20 times as long):";
+        assert!(report.runs_told().contains(told), "{}", report.runs_told());
+        (report.measured.loads, report.measured.load_p95_s) = (100, report.predicted.load_p95_s);
         report.measured.is_without_pauses = true;
         assert!(report.runs_told().contains("2 users (100 loads without pauses):"));
         let mut few = after(4, &[4]);

@@ -3,10 +3,11 @@
 
 use ringfall_config::ServedRule;
 use ringfall_host::counted;
+use ringfall_model::stats::Proportion;
 
 use super::{
     AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_APART, QuickLimits, QuickPoint, QuickReport, Served,
-    is_load_quick, is_reuse_enough, is_reuse_sure, others_used, time,
+    TURNS_MIN, is_load_quick, is_reuse_enough, is_reuse_sure, others_used, time,
 };
 
 /// Share of the time in which the drive works from which on more bandwidth is what it lacks.
@@ -189,7 +190,7 @@ impl QuickReport {
     }
 
     /// Users that the answer says are served, and of whom its own curve says otherwise.
-    fn contradiction(&self) -> Option<String> {
+    pub(super) fn contradiction(&self) -> Option<String> {
         let missed = |served: Served, of: fn(&QuickPoint) -> QuickPoint| {
             if served.users == 0 {
                 return None;
@@ -256,9 +257,11 @@ impl QuickReport {
     pub(super) fn missed(&self, run: &QuickPoint) -> Option<String> {
         let load = run.load_p95_s.filter(|_| self.is_slow(run));
         let reuse = run.reuse_share.filter(|_| self.is_lost(run));
+        let few = run.earlier_turns.filter(|turns| *turns < TURNS_MIN);
+        let turns = few.map_or("earlier turns".to_owned(), |few| counted(few, "earlier turn"));
         let parts = [
             load.map(|load| format!("a load P95 of {}", time(load))),
-            reuse.map(|share| format!("{:.0} % of earlier turns found", share * 100.0)),
+            reuse.map(|share| format!("{:.0} % of {turns} found", share * 100.0)),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" and "))
@@ -272,6 +275,17 @@ impl QuickReport {
     /// Whether fewer of the earlier turns are found than the rule asks for.
     pub(crate) fn is_lost(&self, point: &QuickPoint) -> bool {
         point.reuse_share.is_some_and(|share| !is_reuse_enough(share, self.reuse_share))
+    }
+
+    /// Whether a run looked for so few turns that it may have found fewer than the rule asks for by
+    /// chance.
+    pub(super) fn has_few_turns(&self, run: &QuickPoint) -> bool {
+        let is_chance = || {
+            let turns = run.earlier_turns.filter(|turns| *turns < TURNS_MIN)?;
+            let found = (run.reuse_share? * turns as f64).round() as u64;
+            Some(Proportion { part: found, of: turns }.interval()?.contains(self.reuse_share))
+        };
+        self.is_lost(run) && is_chance().unwrap_or(false)
     }
 
     /// Sentence on a measured run with too few loads, with the remedy; none where there are enough.
