@@ -4,6 +4,7 @@
 use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_model::Document;
+use ringfall_model::document::{contradictions, told_contradictions};
 use ringfall_model::stats::{Interval, further_interval, geometric_mean};
 use serde_json::Value;
 
@@ -14,19 +15,29 @@ use super::{
 
 /// Difference of two spaces from which on they are not the same, GiB: a check has whole MiB.
 const SPACE_STEP_GIB: f64 = 1.0 / 1024.0;
-/// Deviation of a check's figure from the expected one up to which it bears that out, as it does
-/// within its interval.
-const BORNE_OUT_TO: f64 = 0.1;
+/// Deviation of a check's figure from the expected one up to which it is told as near, beside
+/// whether it lies within its interval.
+const NEAR_TO: f64 = 0.1;
+/// Places of a figure beside the expected one and its interval, as heads of lists of names.
+const PLACES: [&str; 4] = [WITHIN_CHANCE, BEYOND_CHANCE, NEAR, FURTHER_OFF];
+const WITHIN_CHANCE: &str = "within chance";
+const BEYOND_CHANCE: &str = "beyond chance, but within 10 %";
+/// Of an answer without intervals.
+const NEAR: &str = "within 10 %";
+const FURTHER_OFF: &str = "further off";
+/// Share by which a value beyond an interval lies within it: that of one value, worked out by way of
+/// logarithms, may leave it out.
+const ROUNDING: f64 = 1e-9;
+/// Share by which a run may be shorter or longer than the check that was simulated.
+const LENGTH_TO: f64 = 0.01;
 
 /// Result of a check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Figures of the run beside those expected of it.
+    /// Figures of the run beside those expected of it; none of a result that contradicts itself.
     pub figures: Vec<CheckFigure>,
     /// Finding in a sentence, which begins with `borne out`, `not borne out` or `open`.
     pub finding: String,
-    /// Sentence on a run that was shorter than the answer's check; none where it was as long.
-    pub shortness: Option<String>,
 }
 
 /// Figure of a check beside the one expected of it.
@@ -37,7 +48,7 @@ pub struct CheckFigure {
     /// Target that the rule sets for it, in words; none where it sets none.
     pub target: Option<String>,
     /// Figure of the same run simulated, the geometric mean of several simulations; none in answers
-    /// that do not have it.
+    /// that do not have it, and of a run of another length.
     pub expected: Option<f64>,
     /// Figure of the check; none without loads, or without turns looked for.
     pub measured: Option<f64>,
@@ -58,18 +69,26 @@ impl CheckFigure {
     pub fn interval_told(&self) -> String {
         let told = |Interval { low, high }| {
             let [low, high] = [low, high].map(self.unit);
-            format!("{low} to {high}")
+            let alone =
+                low.rsplit_once(' ').filter(|(_, unit)| high.ends_with(&format!(" {unit}")));
+            format!("{} to {high}", alone.map_or(&*low, |(number, _)| number))
         };
         self.interval.map(told).unwrap_or_default()
     }
 
-    /// Whether it is as expected; none where nothing is known to be expected.
-    fn is_as_expected(&self) -> Option<bool> {
-        let is_near = self.deviation()?.abs() <= BORNE_OUT_TO;
-        let is_inside = |interval: Interval| {
-            self.measured.is_some_and(|value| (interval.low..=interval.high).contains(&value))
+    /// Place of the figure beside what is expected of it, one of [`PLACES`]; none where nothing is.
+    fn place(&self) -> Option<&'static str> {
+        let is_near = self.deviation()?.abs() <= NEAR_TO;
+        let is_inside = |Interval { low, high }, value| {
+            (low * (1.0 - ROUNDING)..=high * (1.0 + ROUNDING)).contains(&value)
         };
-        Some(is_near || self.interval.is_some_and(is_inside))
+        let both = self.interval.zip(self.measured);
+        Some(match both.map(|(interval, value)| is_inside(interval, value)) {
+            Some(true) => WITHIN_CHANCE,
+            Some(false) if is_near => BEYOND_CHANCE,
+            None if is_near => NEAR,
+            _ => FURTHER_OFF,
+        })
     }
 }
 
@@ -83,20 +102,27 @@ impl QuickReport {
         if !differences.is_empty() {
             return Err(differences.join(", "));
         }
+        if let Some(contradiction) = told_contradictions(&contradictions(document)) {
+            return Ok(Check { figures: Vec::new(), finding: format!("open: {contradiction}") });
+        }
         let measured = QuickPoint::of(document);
-        let figures = self.figures(&measured);
+        let (length, told) = self.length(document);
+        let is_as_long = (length - 1.0).abs() <= LENGTH_TO;
+        let figures = self.figures(&measured, is_as_long);
         let finding = match self.why_open(document, &measured) {
             Some(why) => format!("open: {why}"),
-            None => self.found(&measured) + &borne_out(&figures),
+            None if is_as_long => self.found(&measured) + &borne_out(&figures),
+            // It was longer.
+            None => format!("{}; {told}: its figures were not simulated", self.found(&measured)),
         };
-        Ok(Check { figures, finding, shortness: self.shortness(document) })
+        Ok(Check { figures, finding })
     }
 
-    /// Figures of a check beside those expected of it.
-    fn figures(&self, measured: &QuickPoint) -> Vec<CheckFigure> {
+    /// Figures of a check beside those expected of it, where a run as long was simulated.
+    pub(super) fn figures(&self, measured: &QuickPoint, is_as_long: bool) -> Vec<CheckFigure> {
         let figure = |name, of: fn(&QuickPoint) -> Option<f64>, unit| {
             let simulated = self.check_predicted.iter().chain(&self.check_repeated);
-            let values: Vec<f64> = simulated.filter_map(of).collect();
+            let values: Vec<f64> = simulated.filter(|_| is_as_long).filter_map(of).collect();
             CheckFigure {
                 name,
                 target: None,
@@ -125,20 +151,12 @@ impl QuickReport {
         ]
     }
 
-    /// Sentence on a run that ended before this answer's check would have; none where it did not,
-    /// or where it failed, which the finding has.
-    fn shortness(&self, document: &Document) -> Option<String> {
-        let has_failed = document.ringfall.window.failure.as_ref().is_some();
-        let ran_s = document.seconds().filter(|_| !has_failed)?;
-        let minutes = self.check_minutes();
-        // A window is as long as was asked for to some milliseconds.
-        (ran_s.round() < 60.0 * minutes as f64).then(|| {
-            format!(
-                "the run measured {}, and the answer's check takes {minutes} min: what a shorter \
-                 run finds is more open to chance",
-                time(ran_s)
-            )
-        })
+    /// Length of a run as a multiple of that of this answer's check, and a clause with both.
+    fn length(&self, document: &Document) -> (f64, String) {
+        let (ran_s, minutes) = (document.seconds().unwrap_or(0.0), self.check_minutes());
+        let ran = time(ran_s);
+        let told = format!("the run measured {ran}, and the answer's check takes {minutes} min");
+        (ran_s / (60.0 * minutes as f64), told)
     }
 
     /// Settings of a run that are not those of this answer's check, each as a clause.
@@ -186,14 +204,24 @@ impl QuickReport {
         if let Some(failure) = ours.window.failure.as_ref() {
             return Some(format!("the run failed: {failure}"));
         }
-        if let Some(memory) = self.in_memory() {
-            return Some(memory);
+        if let Some(why) = self.contradiction().or_else(|| self.in_memory()) {
+            return Some(why);
+        }
+        if let Some(bad @ 1..) = ours.verify.blocks_bad.known() {
+            return Some(format!(
+                "the drive returned other data than was written ({}); find the cause first",
+                counted(bad, "block")
+            ));
         }
         let agreement = ours.device.agreement.as_ref();
         let ratio = agreement.and_then(|agreement| agreement.total_ratio);
         let share = ratio.filter(|ratio| *ratio > 0.0).map(|ratio| 1.0 / ratio);
         if let Some(others) = others_used(share) {
             return Some(format!("{others}; repeat the check when it is idle"));
+        }
+        let (length, told) = self.length(document);
+        if length < 1.0 - LENGTH_TO {
+            return Some(format!("{told}; run it in full"));
         }
         (measured.loads < LOADS_MIN).then(|| {
             format!(
@@ -212,47 +240,61 @@ impl QuickReport {
             _ => ["meet", "miss", "have"],
         };
         let is_nobody = self.answer() == Some(0);
-        match self.missed(measured) {
-            None if is_nobody => format!("not borne out: {users} {meet} the rule"),
-            None => format!("borne out: {users} {meet} the rule"),
-            Some(missed) if is_nobody => {
+        let Some(missed) = self.missed(measured) else {
+            let not = if is_nobody { "not " } else { "" };
+            return format!("{not}borne out: {users} {meet} the rule");
+        };
+        match self.by_chance(measured) {
+            Some(why) => {
+                format!("open: {users} {have} {missed}, {why}; give the run a longer --duration")
+            }
+            None if is_nobody => {
                 format!("borne out: not even {users} {meet} the rule, with {missed}")
             }
-            Some(missed) if self.is_by_chance(measured) => format!(
-                "open: {users} {have} {missed}, where the rule allows {}, but the average load is \
-                 as quick as the rule needs; give the run a longer --duration",
-                time(self.load_p95_s)
-            ),
-            Some(missed) => format!("not borne out: {users} {miss} the rule, with {missed}"),
+            None => format!("not borne out: {users} {miss} the rule, with {missed}"),
         }
     }
 
-    /// Whether a check misses the rule by the P95 of its loads alone, and loads took on average no
-    /// longer than the rule needs.
-    fn is_by_chance(&self, measured: &QuickPoint) -> bool {
+    /// Clauses on why each miss of the rule by a check may be by chance; none where one is not.
+    fn by_chance(&self, measured: &QuickPoint) -> Option<String> {
         let expected_s = self.check_predicted.as_ref().and_then(|expected| expected.load_mean_s);
         let both = measured.load_mean_s.zip(expected_s).zip(self.load_of(measured.users));
         let is_quick = both.is_some_and(|((measured_s, expected_s), p95_s)| {
             is_load_quick(p95_s * measured_s / expected_s.max(1e-9), self.load_p95_s)
         });
-        is_quick && !self.is_lost(measured)
+        let (is_slow, is_lost) = (self.is_slow(measured), self.is_lost(measured));
+        if (is_slow && !is_quick) || (is_lost && !self.has_few_turns(measured)) {
+            return None;
+        }
+        let slow = is_slow.then(|| {
+            format!(
+                "where the rule allows {}, but the average load is as quick as the rule needs",
+                time(self.load_p95_s)
+            )
+        });
+        let lost = is_lost.then(|| {
+            format!(
+                "where the rule asks for {:.0} %, but so few turns may miss it by chance",
+                self.reuse_share * 100.0
+            )
+        });
+        Some(slow.into_iter().chain(lost).collect::<Vec<_>>().join(", and "))
     }
 }
 
-/// Clauses on which figures of a check are as expected and which are not; empty where nothing was
-/// expected.
+/// Clauses on where the figures of a check lie; empty where nothing was expected.
 fn borne_out(figures: &[CheckFigure]) -> String {
-    let named = |is_wanted: bool| {
-        let told = figures.iter().filter(|figure| figure.is_as_expected() == Some(is_wanted));
-        let told = told.map(|figure| match (is_wanted, figure.deviation()) {
-            (false, Some(deviation)) => format!("{} ({:+.0} %)", figure.name, deviation * 100.0),
-            _ => figure.name.to_owned(),
+    let named = |place: &str| {
+        let told = figures.iter().filter(|figure| figure.place() == Some(place));
+        let told = told.map(|figure| match figure.deviation().filter(|_| place == FURTHER_OFF) {
+            Some(deviation) => format!("{} ({:+.0} %)", figure.name, deviation * 100.0),
+            None => figure.name.to_owned(),
         });
         told.collect::<Vec<String>>().join(", ")
     };
-    let told = [("as expected", named(true)), ("further off", named(false))];
-    let told = told.iter().filter(|(_, names)| !names.is_empty());
-    told.map(|(head, names)| format!("; {head}: {names}")).collect()
+    let told = PLACES.iter().map(|place| (place, named(place)));
+    let told = told.filter(|(_, names)| !names.is_empty());
+    told.map(|(place, names)| format!("; {place}: {names}")).collect()
 }
 
 #[cfg(test)]
@@ -261,6 +303,7 @@ mod tests {
     use ringfall_core::units::GIB;
     use ringfall_model::RunResult;
     use ringfall_model::testing::{file, run, to_json};
+    use serde_json::json;
 
     use super::super::tests::{machine, report};
     use super::*;
@@ -287,7 +330,7 @@ mod tests {
     #[test]
     fn a_check_bears_an_answer_out_by_the_rule_of_that_answer() {
         type Change = fn(&mut QuickReport, &mut QuickPoint);
-        let cases: [(Change, &str); 6] = [
+        let cases: [(Change, &str); 9] = [
             (|_, _| (), "borne out: 4 users meet the rule"),
             (
                 |_, measured| measured.load_p95_s = Some(1.2),
@@ -304,6 +347,27 @@ mod tests {
             (
                 |_, measured| measured.reuse_share = Some(0.5),
                 "not borne out: 4 users miss the rule, with 50 % of earlier turns found",
+            ),
+            (
+                |_, measured| {
+                    (measured.reuse_share, measured.earlier_turns) = (Some(0.67), Some(45));
+                },
+                "open: 4 users have 67 % of 45 earlier turns found, where the rule asks for 70 %, \
+                 but so few turns may miss it by chance; give the run a longer --duration",
+            ),
+            (
+                |_, measured| {
+                    (measured.reuse_share, measured.earlier_turns) = (Some(0.4), Some(45));
+                },
+                "not borne out: 4 users miss the rule, with 40 % of 45 earlier turns found",
+            ),
+            (
+                |_, measured| {
+                    (measured.reuse_share, measured.earlier_turns) = (Some(0.67), Some(45));
+                    measured.load_p95_s = Some(1.2);
+                },
+                "not borne out: 4 users miss the rule, with a load P95 of 1.20 s and 67 % of 45 \
+                 earlier turns found",
             ),
             (
                 |report, measured| {
@@ -335,10 +399,10 @@ mod tests {
         let mut report = report(4, 4);
         let expected = report.check_predicted.clone().unwrap();
         let told = |report: &QuickReport, measured: &QuickPoint| {
-            let figures = report.figures(measured);
+            let figures = report.figures(measured, true);
             (borne_out(&figures), figures[3].interval_told())
         };
-        let near = "; as expected: bandwidth, loads, load P50, load P95, turns found";
+        let near = "; within 10 %: bandwidth, loads, load P50, load P95, turns found";
         assert_eq!(told(&report, &expected), (near.to_owned(), String::new()));
         let load_p95_s = expected.load_p95_s.unwrap();
         let changed = QuickPoint {
@@ -346,7 +410,7 @@ mod tests {
             load_p95_s: Some(load_p95_s * 0.83),
             ..expected.clone()
         };
-        let off = "; as expected: loads, load P50, turns found; further off: bandwidth (-50 %), \
+        let off = "; within 10 %: loads, load P50, turns found; further off: bandwidth (-50 %), \
                    load P95 (-17 %)";
         assert_eq!(told(&report, &changed).0, off);
         // Simulated again, a P95 varies by as much, and bandwidth does not.
@@ -354,9 +418,14 @@ mod tests {
             .map(|times| QuickPoint { load_p95_s: Some(load_p95_s * times), ..expected.clone() })
             .to_vec();
         let (by_chance, interval) = told(&report, &changed);
-        let by_chance_told = "; as expected: loads, load P50, load P95, turns found; further off: \
+        let by_chance_told = "; within chance: loads, load P50, load P95, turns found; further off: \
                               bandwidth (-50 %)";
         assert_eq!(by_chance, by_chance_told);
+        // "As expected", beside an interval without it.
+        let near = QuickPoint { gib_per_s: expected.gib_per_s * 0.95, ..expected.clone() };
+        let near_told = "; within chance: loads, load P50, load P95, turns found; beyond chance, \
+                         but within 10 %: bandwidth";
+        assert_eq!(told(&report, &near).0, near_told);
         assert!(interval.contains(" ms to 1."), "{interval}");
         let old = QuickReport { check_predicted: None, check_repeated: Vec::new(), ..report };
         assert_eq!(told(&old, &changed), (String::new(), String::new()));
@@ -366,13 +435,24 @@ mod tests {
 
     /// A check of 4 users in which these events happened, changed, held against its answer.
     fn checked(events: std::ops::Range<u64>, change: Change) -> Result<Check, String> {
-        let (mut report, mut result) = (report(4, 4), run(events, 10.0));
+        checked_json(events, change, |_| ())
+    }
+
+    /// The same of a file that was changed too.
+    fn checked_json(
+        events: std::ops::Range<u64>,
+        change: Change,
+        edit: impl Fn(&mut Value),
+    ) -> Result<Check, String> {
+        let (mut report, mut result) = (report(4, 4), run(events, 300.0));
         result.machine = machine("/mnt/kv", "nvme0n1", "disk");
         result.tiers[Tier::Storage.index()].capacity_bytes = 6 * GIB;
         let words = ["--num-users=9", "--storage-capacity-gb=1GiB", "--decode-reads=batch"];
         report.run.extend(words.map(str::to_owned));
         change(&mut report, &mut result);
-        report.judged().checked_by(&file("check.json", to_json(&result)).document)
+        let mut json = to_json(&result);
+        edit(&mut json);
+        report.judged().checked_by(&file("check.json", json).document)
     }
 
     #[test]
@@ -391,30 +471,71 @@ mod tests {
         assert!(told.starts_with("open: others used the drive (the kernel counted "), "{told}");
     }
 
-    /// "Borne out", after 20 s where the printed check takes 5 min.
+    /// Changed to 0.9, a share of 0.69 bore the answer out.
     #[test]
-    fn a_run_that_is_shorter_than_the_check_is_told_with_both_times() {
-        let of = |change| checked(0..400, change).unwrap();
-        let short = of(|_, _| ());
-        let told = "the run measured 10.0 s, and the answer's check takes 5 min: what a shorter \
-                    run finds is more open to chance";
-        assert_eq!(short.shortness.as_deref(), Some(told));
-        let page = show::check_page(&report(4, 4), &short);
-        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(&format!("trust {told}")), "{page}");
-        let check = of(|_, result| result.window.seconds = 299.98);
-        assert_eq!(check.shortness, None);
-        let longer = of(|report, result| {
+    fn a_check_that_contradicts_itself_is_open_and_has_no_figures() {
+        let turns: Change = |_, result| {
+            (result.cache.multi_turn_hits, result.cache.multi_turn_misses) = (690, 310);
+        };
+        for (place, value) in [
+            ("/ringfall/cache/multi_turn_hit_rate", json!(0.9)),
+            ("/ringfall/window/seconds", json!(-1.0)),
+            ("/ringfall/io/read/bytes", json!(u64::MAX)),
+            ("/ringfall/config/num_users", json!(0)),
+        ] {
+            let edit = |json: &mut Value| *json.pointer_mut(place).unwrap() = value.clone();
+            let check = checked_json(0..400, turns, edit).unwrap();
+            let told = &check.finding;
+            assert!(told.starts_with("open: this result contradicts itself: "), "{place}: {told}");
+            let page = show::check_page(&report(4, 4), &check);
+            assert!(!page.contains("measured") && !page.contains("bandwidth"), "{page}");
+        }
+        let told = checked(0..400, |report, _| report.served_by_space.users = 8).unwrap().finding;
+        assert!(told.starts_with("open: the answer contradicts itself: 8 users"), "{told}");
+    }
+
+    /// "Borne out", after 20 s where the printed check takes 5 min, and "loads -93 %".
+    #[test]
+    fn a_run_of_another_length_is_not_held_against_the_simulated_one() {
+        let told = |change| {
+            let check = checked(0..400, change).unwrap();
+            let has_deviation = check.figures.iter().any(|figure| figure.deviation().is_some());
+            let page = show::check_page(&report(4, 4), &check);
+            assert_eq!(page.contains("Expected is this run simulated"), has_deviation, "{page}");
+            (check.finding, has_deviation)
+        };
+        let (whole, has_deviation) = told(|_, result| result.window.seconds = 299.98);
+        assert!(whole.contains("; further off: bandwidth") && has_deviation, "{whole}");
+        let open =
+            "open: the run measured 25.0 s, and the answer's check takes 5 min; run it in full";
+        let short = told(|_, result| result.window.seconds = 25.0);
+        assert_eq!(short, (open.to_owned(), false));
+        let longer = told(|report, result| {
             report.check_s = Some(500);
-            result.window.seconds = 300.0;
+            result.window.seconds = 900.0;
         });
-        let told = longer.shortness.unwrap();
-        assert!(told.contains("300 s, and the answer's check takes 9 min"), "{told}");
+        let told_longer = "borne out: 4 users meet the rule; the run measured 900 s, and the \
+                           answer's check takes 9 min: its figures were not simulated";
+        assert_eq!(longer, (told_longer.to_owned(), false));
+        let failed = told(|_, result| {
+            (result.failure, result.window.seconds) = (Some("no space".to_owned()), 25.0);
+        });
+        assert_eq!(failed, ("open: the run failed: no space".to_owned(), false));
         // Of a damaged answer.
-        let endless = of(|report, _| report.check_s = Some(u64::MAX));
-        assert!(endless.shortness.is_some());
-        let failed = of(|_, result| result.failure = Some("no space".to_owned()));
-        assert_eq!(failed.shortness, None);
+        let (endless, _) = told(|report, _| report.check_s = Some(u64::MAX));
+        assert!(endless.starts_with("open: the run measured 300 s"), "{endless}");
+    }
+
+    /// An interval of simulations was read as one of drives, whose speed varies by more.
+    #[test]
+    fn an_interval_says_what_it_is_the_chance_of() {
+        let with_intervals = |report: &mut QuickReport, _: &mut RunResult| {
+            report.check_repeated = vec![report.curve[2].clone(); 8];
+        };
+        let page = show::check_page(&report(4, 4), &checked(0..400, with_intervals).unwrap());
+        let told = "By chance is what the load alone brings, on a drive that keeps its speed.";
+        assert!(page.contains(told), "{page}");
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     }
 
     #[test]

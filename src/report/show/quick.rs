@@ -259,8 +259,8 @@ pub fn check_page(report: &QuickReport, check: &Check) -> String {
     };
     let mut page = String::new();
     wrapped(&mut page, "  check      ", &check.finding);
-    if let Some(shortness) = &check.shortness {
-        wrapped(&mut page, "  trust      ", shortness);
+    if check.figures.is_empty() {
+        return page;
     }
     let table = Table::of(&check.figures)
         .text("", name)
@@ -270,8 +270,13 @@ pub fn check_page(report: &QuickReport, check: &Check) -> String {
         .number("off", |off| format!("{:+.0} %", off * 100.0), CheckFigure::deviation)
         .done();
     page.push_str(&table.page());
+    let has = |of: fn(&CheckFigure) -> bool| check.figures.iter().any(of);
+    if has(|figure| figure.interval.is_some()) {
+        let told = "By chance is what the load alone brings, on a drive that keeps its speed.";
+        wrapped(&mut page, "  ", told);
+    }
     let load = report.answer().and_then(|users| report.load_of(users));
-    if let Some(load) = load {
+    if let Some(load) = load.filter(|_| has(|figure| figure.expected.is_some())) {
         let told = format!(
             "Expected is this run simulated in {:.1} GiB, from an empty cache; the answer's load \
              P95, {}, is with space for every turn.",
