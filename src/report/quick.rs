@@ -2,6 +2,7 @@
 //! them, and a measured run that confirms it.
 
 mod check;
+mod read;
 #[cfg(test)]
 mod tests;
 mod tries;
@@ -11,14 +12,12 @@ pub use check::{Check, CheckFigure};
 pub use tries::{missed_from_s, users_between};
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use ringfall_config::ServedRule;
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
 use ringfall_host::{Machine, escape, human_time};
 use ringfall_model::Document;
-use ringfall_model::document::{FileProblem, read_bytes};
 use serde::{Deserialize, Serialize};
 
 /// Layout of the file.
@@ -125,7 +124,7 @@ impl QuickPoint {
                 .cache_hits
                 .known()
                 .zip(turns.cache_misses.known())
-                .map(|(found, missed)| found + missed),
+                .map(|(found, missed)| found.saturating_add(missed)),
             is_without_pauses: false,
         }
     }
@@ -259,36 +258,6 @@ pub struct QuickReport {
 }
 
 impl QuickReport {
-    /// Reads a report.
-    ///
-    /// # Errors
-    /// The file can't be read, or is none of this version.
-    pub fn read(path: &Path) -> Result<QuickReport, FileProblem> {
-        let bytes = read_bytes(path).map_err(|what| FileProblem::new(path, what))?;
-        let report: QuickReport = serde_json::from_slice(&bytes).map_err(|error| {
-            FileProblem::new(path, format!("this is no answer of `ringfall quick`: {error}"))
-        })?;
-        match report.ringfall_quick {
-            // By the rules of this version.
-            QUICK_VERSION => Ok(report.judged()),
-            other => {
-                let what = format!("this answer has version {other}, and {QUICK_VERSION} is known");
-                Err(FileProblem::new(path, what))
-            }
-        }
-    }
-
-    /// Whether a file is such a report. A pipe can be read but once, and is taken for none.
-    pub fn is_in(path: &Path) -> bool {
-        #[derive(Deserialize)]
-        struct Mark {
-            ringfall_quick: Option<u32>,
-        }
-        let bytes = path.is_file().then(|| read_bytes(path).ok()).flatten();
-        let mark = bytes.and_then(|bytes| serde_json::from_slice::<Mark>(&bytes).ok());
-        mark.is_some_and(|mark| mark.ringfall_quick.is_some())
-    }
-
     /// The report with its verdict, and the users that this names.
     #[must_use]
     pub fn judged(self) -> QuickReport {

@@ -77,7 +77,7 @@ const SOURCES_THAT_READ: [(&str, &str); 34] = [
     ("src/model/document/histograms.rs", "results"),
     ("src/model/document/kept.rs", "results"),
     ("src/model/document/read.rs", "results"),
-    ("src/report/quick.rs", "quick"),
+    ("src/report/quick/read.rs", "quick"),
     ("src/report/show/sheet/meaning.rs", "none: the schema that the program itself holds"),
     ("src/report/suite/saved.rs", "suite"),
     ("src/running/blocktrace/parse.rs", "bpftrace"),

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use ringfall_host::survey::Throttle;
 use ringfall_host::{ChainLink, Scratch};
 
