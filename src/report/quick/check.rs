@@ -25,8 +25,8 @@ const BEYOND_CHANCE: &str = "beyond chance, but within 10 %";
 /// Of an answer without intervals.
 const NEAR: &str = "within 10 %";
 const FURTHER_OFF: &str = "further off";
-/// Share by which a value beyond an interval lies within it: that of one value, worked out by way of
-/// logarithms, may leave it out.
+/// Share by which a value beyond an interval counts as inside: the interval of equal values comes
+/// from their logarithms, and may leave them out.
 const ROUNDING: f64 = 1e-9;
 /// Share by which a run may be shorter or longer than the check that was simulated.
 const LENGTH_TO: f64 = 0.01;
@@ -418,8 +418,8 @@ mod tests {
             .map(|times| QuickPoint { load_p95_s: Some(load_p95_s * times), ..expected.clone() })
             .to_vec();
         let (by_chance, interval) = told(&report, &changed);
-        let by_chance_told = "; within chance: loads, load P50, load P95, turns found; further off: \
-                              bandwidth (-50 %)";
+        let by_chance_told = "; within chance: loads, load P50, load P95, turns found; further \
+                              off: bandwidth (-50 %)";
         assert_eq!(by_chance, by_chance_told);
         // "As expected", beside an interval without it.
         let near = QuickPoint { gib_per_s: expected.gib_per_s * 0.95, ..expected.clone() };
