@@ -59,7 +59,7 @@ pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let is_settled = args.resume.is_some() || args.yes;
-    if !is_settled && !system_disk::is_agreed(plans.iter().map(|(.., plan)| plan), true, false) {
+    if !is_settled && !system_disk::is_agreed(plans.iter().map(|run| &run.plan), true, false) {
         refuse!(
             "the suite did not begin: its data goes to the system's own disk (the file system of \
              /), and nobody has agreed to the space that its runs take; give --yes, a size with \
@@ -173,8 +173,13 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     Ok((directory, begun))
 }
 
-/// A run that is possible here: its name, arguments and plan.
-type Planned = (String, Vec<String>, Plan);
+/// A run that is possible here.
+struct Planned {
+    name: String,
+    /// The words after the program's name.
+    arguments: Vec<String>,
+    plan: Plan,
+}
 
 /// The runs that are possible here. Each is checked before the first begins.
 fn plans(suite: &SavedSuite) -> Result<Vec<Planned>> {
@@ -185,12 +190,13 @@ fn plans(suite: &SavedSuite) -> Result<Vec<Planned>> {
         // The first word is the subcommand.
         let plan = run_args(arguments.iter().skip(1).cloned()).and_then(|args| plan_of(&args));
         let plan = plan.map_err(|error| in_run(&invocation.name, error))?;
-        Ok((invocation.name.clone(), arguments, plan))
+        Ok(Planned { name: invocation.name.clone(), arguments, plan })
     });
     plans.collect()
 }
 
-fn job((name, arguments, plan): Planned) -> Job {
+fn job(planned: Planned) -> Job {
+    let Planned { name, arguments, plan } = planned;
     let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
     let expected_s = f64::from(plan.trials) * (measured_s + BESIDES_S);
     Job { is_bounded: is_bounded(&plan), ..Job::new(name, arguments, expected_s) }
@@ -210,7 +216,7 @@ fn given_in(flags: &[String]) -> Result<Options, InputError> {
 /// Describes the planned runs before the first begins.
 fn outlook(suite: &SavedSuite, directory: &Path, plans: &[Planned]) -> String {
     let most =
-        |of: fn(&Plan) -> u64| human(plans.iter().map(|(.., plan)| of(plan)).max().unwrap_or(0));
+        |of: fn(&Plan) -> u64| human(plans.iter().map(|run| of(&run.plan)).max().unwrap_or(0));
     let disk = most(|plan| system_disk::taken(plan).map_or(0, |taken| taken.bytes));
     let takes = format!("at most {disk} of disk and {} of memory", most(system_disk::memory_bytes));
     let data = suite.invocations.iter().flat_map(|one| &one.flags);

@@ -111,7 +111,7 @@ pub(super) fn runs(
         for (point, (options, plan)) in &planned {
             for device in &systems {
                 let described = device.map(|place| &devices[place]);
-                let job = asked.job(point, (options, plan), described, trial, devices.len() > 1);
+                let job = asked.job(point, options, plan, described, trial, devices.len() > 1);
                 block.push(SweepRun { point: (*point).clone(), device: *device, trial, job });
             }
         }
@@ -231,7 +231,8 @@ impl Asked {
     fn job(
         &self,
         point: &Point,
-        (options, plan): (&Options, &Plan),
+        options: &Options,
+        plan: &Plan,
         device: Option<&Described>,
         trial: u32,
         is_of_several: bool,
