@@ -298,6 +298,12 @@ impl EngineBuilder {
         Ok((0..self.shards).map(spec).collect())
     }
 
+    /// Whether reads and writes on drives are held back until a latency has passed
+    /// ([`Self::injected_latency`]).
+    pub fn is_slowed(&self) -> bool {
+        self.injected_latency.is_some()
+    }
+
     /// Sizes of the drives, bytes; of one, where none was added.
     pub(super) fn drive_sizes(&self) -> Vec<u64> {
         match &self.drives[..] {

@@ -92,7 +92,6 @@ impl<'a> Threads<'a> {
         places: u32,
     ) -> Threads<'a> {
         let store_watch = StoreWatch::start(store.files());
-        let on = if settings.objects.is_some() { "object store" } else { "drive" };
         Threads {
             interrupt,
             observer,
@@ -115,7 +114,7 @@ impl<'a> Threads<'a> {
             store_watch,
             lost_drives: Vec::new(),
             phase: (Phase::Populate, monotonic_now()),
-            wait_log: WaitLog::new(on),
+            wait_log: WaitLog::of(settings),
         }
     }
 

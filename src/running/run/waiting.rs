@@ -4,6 +4,7 @@ use std::fmt;
 
 use ringfall_core::clock::{Nanos, SECOND};
 
+use super::RunSettings;
 use crate::driver::ShardStatus;
 
 /// Age of the oldest I/O from which it is waited for. A drive that is asked for more than it can do
@@ -15,7 +16,8 @@ const LOGGED_AFTER: Nanos = Nanos::from_secs(10);
 /// I/Os that a run waits for; where there are none, the space that a tier is to grow by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowIos {
-    /// Kind of storage that they were submitted to: a drive, or an object store.
+    /// Kind of storage that they were submitted to: a drive, one whose I/Os are held back on
+    /// purpose, or an object store.
     pub on: &'static str,
     /// Number of I/Os in flight; 0 where space is waited for.
     pub ios: u32,
@@ -46,7 +48,12 @@ pub(super) struct WaitLog {
 }
 
 impl WaitLog {
-    pub(super) fn new(on: &'static str) -> WaitLog {
+    pub(super) fn of(settings: &RunSettings) -> WaitLog {
+        let on = match settings.objects {
+            Some(_) => "object store",
+            None if settings.engine.is_slowed() => "drive slowed down by --inject-latency",
+            None => "drive",
+        };
         WaitLog { on, next_age: LOGGED_AFTER, told: None, space: (None, Nanos::ZERO) }
     }
 
@@ -82,6 +89,9 @@ impl WaitLog {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_core::model::LatencySpread;
+    use ringfall_engine::engine::EngineBuilder;
+
     use super::*;
 
     const BEGAN: Nanos = Nanos::from_secs(100);
@@ -93,7 +103,7 @@ mod tests {
     /// Nothing was said for 36 s with a drive of 0.1 MB/s.
     #[test]
     fn an_io_that_does_not_end_is_told_ever_less_often() {
-        let mut log = WaitLog::new("drive");
+        let mut log = WaitLog::of(&RunSettings::default());
         let stuck = status(128, Some(BEGAN));
         let mut waits = Vec::new();
         for second in 0..100 {
@@ -105,9 +115,21 @@ mod tests {
         assert_eq!(waits, [10, 20, 40, 80].map(told));
     }
 
+    /// I/Os that were held back on purpose were told as those of a slow drive.
+    #[test]
+    fn ios_that_are_held_back_on_purpose_are_told_as_such() {
+        let latencies = LatencySpread { median: 20 * SECOND, p99: 20 * SECOND };
+        let engine = EngineBuilder::default().injected_latency(latencies);
+        let mut log = WaitLog::of(&RunSettings { engine, ..RunSettings::default() });
+        let (waiting, _) = log.look(BEGAN + 7 * SECOND, &status(2, Some(BEGAN)), None);
+        let told =
+            "waiting for the drive slowed down by --inject-latency: 2 I/Os, the oldest for 7 s";
+        assert_eq!(waiting.unwrap().to_string(), told);
+    }
+
     #[test]
     fn ios_that_end_are_not_waited_for_and_slow_ones_are_told_at_most_every_ten_seconds() {
-        let mut log = WaitLog::new("drive");
+        let mut log = WaitLog::of(&RunSettings::default());
         let now = BEGAN + 3_600 * SECOND;
         assert_eq!(log.look(now, &status(0, None), None), (None, false));
         assert_eq!(log.look(now, &status(9, Some(now - SECOND)), None), (None, false));
@@ -123,7 +145,7 @@ mod tests {
     /// With all writes waiting for a step of the file's space, nothing was in flight to be told of.
     #[test]
     fn space_that_does_not_come_is_told_and_space_that_comes_is_not() {
-        let mut log = WaitLog::new("drive");
+        let mut log = WaitLog::of(&RunSettings::default());
         let idle = status(0, None);
         // A step a second, each begun as the one before has ended.
         for second in 0..20 {
