@@ -495,7 +495,7 @@ fn random_name() -> Result<String, SetupError> {
 /// died left there is deleted first.
 ///
 /// # Errors
-/// No random name can be drawn.
+/// There is no such directory, or no random name can be drawn.
 pub fn temporary_directory() -> Result<PathBuf, SetupError> {
     reclaim_fresh();
     fresh_directory()
@@ -503,8 +503,24 @@ pub fn temporary_directory() -> Result<PathBuf, SetupError> {
 
 /// Others may write to the system's temporary directory too: nobody can have made it before.
 fn fresh_directory() -> Result<PathBuf, SetupError> {
+    let temporary = std::env::temp_dir();
+    check_temporary(&temporary)?;
     let name = format!("{FRESH_PREFIX}{}-{}", std::process::id(), random_name()?);
-    Ok(std::env::temp_dir().join(name))
+    Ok(temporary.join(name))
+}
+
+/// An empty name would be that of the current directory, and one that is missing a mistake.
+fn check_temporary(temporary: &Path) -> Result<(), SetupError> {
+    let told = match std::fs::metadata(temporary) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        _ if temporary.as_os_str().is_empty() => "has an empty name".to_owned(),
+        Ok(_) => format!("is no directory: {}", temporary.display()),
+        Err(error) => format!("can't be used: {}: {error}", temporary.display()),
+    };
+    Err(SetupError::new(
+        format!("the directory for temporary files (TMPDIR) {told}"),
+        "set TMPDIR to a directory that is there, or name one for the data",
+    ))
 }
 
 /// Deletes what runs that were not told where, and died, left: bytes freed.
