@@ -191,6 +191,23 @@ fn an_answer_whose_check_is_not_simulated_to_its_end_stands_and_says_so() {
     assert_eq!(told.contains("interrupted: the answer stands"), is_cut_short, "{told}");
 }
 
+/// It said twice that nothing was written, and left an empty directory.
+#[test]
+fn an_interrupted_search_for_an_answer_leaves_nothing_and_says_so_once() {
+    let scratch = Scratch::new("interrupted-answer");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.arg("quick").arg(scratch.store()).args(["--time=15s", "--space=1GiB"]);
+    command.arg("--model=tiny-1b").current_dir(&scratch.path);
+    let child = spawn(command);
+    wait_until("there is a data file", || data_bytes(&scratch.store()) > 0);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = finish(child);
+    let told = text(&ended);
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    assert_eq!(told.matches("nothing was written").count(), 1, "{told}");
+    assert_eq!(std::fs::read_dir(&scratch.path).unwrap().count(), 0, "{told}");
+}
+
 /// A pipe that takes nothing more.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();

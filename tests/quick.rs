@@ -1,5 +1,6 @@
 //! `ringfall quick`, from a directory to an answer.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -69,6 +70,29 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     for part in ["users served", "Both answers are for", "ringfall compare"] {
         assert!(text(&told).contains(part), "{part}: {}", text(&told));
     }
+}
+
+/// An empty name was that of the current directory, one that was missing was made, and the advice
+/// where no answer can be written made it a run with the defaults of the reference.
+#[test]
+fn a_bare_run_that_can_not_begin_says_what_helps() {
+    let scratch = Scratch::new("quick-bare");
+    let file = scratch.file("file");
+    std::fs::write(&file, b"theirs").unwrap();
+    let bare = |temporary: &Path, at: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.arg("run").env("TMPDIR", temporary).current_dir(at).output().unwrap()
+    };
+    for (temporary, wrong) in [
+        (Path::new(""), "(TMPDIR) has an empty name: set TMPDIR to a directory"),
+        (&scratch.file("missing"), "missing: No such file or directory"),
+        (&file, "(TMPDIR) is no directory: "),
+    ] {
+        assert_fails(&bare(temporary, &scratch.path), 1, &["error: ", wrong, "or name one for"]);
+    }
+    assert_eq!(scratch.leftovers(), ["file"]);
+    let told = bare(&scratch.path, Path::new("/proc"));
+    assert_fails(&told, 1, &["written to results/quick-", "give `ringfall quick --output` a file"]);
 }
 
 #[test]

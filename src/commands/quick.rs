@@ -75,6 +75,11 @@ const USERS_MAX: u32 = 4_096;
 /// # Errors
 /// A flag or the place is wrong, the drive fails, or the answer can't be written.
 pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
+    answered(args, command_line, "--output")
+}
+
+/// Answers, in the file that a flag of that name would give.
+fn answered(args: &QuickArgs, command_line: Vec<String>, output_flag: &str) -> Result<Exit> {
     super::refuse_launcher("quick")?;
     let facts = Facts::look();
     let (unix_s, seed) = (facts.unix_s, args.seed.number_or(facts.random_seed));
@@ -84,7 +89,9 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         .unwrap_or_else(|| PathBuf::from(format!("results/quick-{}.json", compact_utc(unix_s))));
     let page = args.html_output.as_deref().map(|path| ("--html-output", path));
     let metrics = args.metrics_file.as_deref().map(|path| ("--metrics-file", path));
-    let outputs: Vec<_> = [("--output", &*output)].into_iter().chain(page).chain(metrics).collect();
+    let outputs: Vec<_> =
+        [(output_flag, &*output)].into_iter().chain(page).chain(metrics).collect();
+    let _made = MadeDirectories::before(outputs.iter().map(|(_, path)| *path));
     check_outputs(&outputs)?;
     for (flag, path) in outputs {
         super::refuse_input(flag, path, args.beside.iter().map(PathBuf::as_path))?;
@@ -152,8 +159,30 @@ pub fn in_temporary_directory(command_line: Vec<String>) -> Result<Exit> {
     ));
     let words = ["quick".to_owned(), place.display().to_string()];
     match super::command_of(words)? {
-        Some(Command::Quick(args)) => run(&args, command_line),
+        // `ringfall run --output` would be the run with the defaults of the reference.
+        Some(Command::Quick(args)) => answered(&args, command_line, "`ringfall quick --output`"),
         _ => refuse!("{} can't be given as a DIR: set TMPDIR to another", temporary.display()),
+    }
+}
+
+/// Directories that were missing on the way to files that may not come to be: those that are empty
+/// at the end are deleted.
+struct MadeDirectories(Vec<PathBuf>);
+
+impl MadeDirectories {
+    fn before<'a>(files: impl Iterator<Item = &'a Path>) -> MadeDirectories {
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let missing = files.flat_map(|file| file.ancestors().skip(1).take_while(is_missing));
+        MadeDirectories(missing.map(Path::to_path_buf).collect())
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        for directory in &self.0 {
+            // One that holds anything stays.
+            let _removed = std::fs::remove_dir(directory);
+        }
     }
 }
 

@@ -99,7 +99,8 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     Ok(interrupt.exit_or(Exit::Done))
 }
 
-/// Limits of one drive, which are not written; none where a signal ended the search.
+/// Limits of one drive, which are not written; none where a signal ended the search, which is for
+/// the caller to tell.
 pub(super) fn limits(args: &SaturateArgs, interrupt: &Interrupt) -> Result<Option<Roofline>> {
     check(args)?;
     check_place(args, None)?;
@@ -191,6 +192,13 @@ fn search(
     let own = |path: PathBuf| rank.map(|rank| rank.own_directory(&path)).unwrap_or(path);
     let places: Vec<PathBuf> = places(args)?.into_iter().map(own).collect();
     let share_bytes = rank.zip(places.first()).map_or(0, |(rank, own)| share_below(rank, own));
+    // Who asks for the limits alone tells what is missing without them.
+    let is_part = usual == Some(RunDepth::OfLimits);
+    let tell = || {
+        if !is_part {
+            tell_error(SaturateError::Interrupted)
+        }
+    };
     let mut stores = Vec::new();
     for place in places.iter().map(Some).chain(places.is_empty().then_some(None)) {
         let request = StoreRequest {
@@ -198,6 +206,7 @@ fn search(
             ..request(args, share_bytes, cpus.len())
         };
         let Some(store) = open(&request, &|| interrupt.is_set())? else {
+            tell();
             group.into_iter().for_each(|group| group.fail("it was interrupted"));
             return Ok(None);
         };
@@ -213,7 +222,7 @@ fn search(
         read_percents: check(args)?,
         iops: !args.no_iops,
         // Nobody reads it in the answer of another command.
-        small_pages: usual != Some(RunDepth::OfLimits),
+        small_pages: !is_part,
         usual,
         seed: args.seed,
         time_limit_s: args.time_limit,
@@ -225,7 +234,7 @@ fn search(
     teller.progress.clear();
     match found {
         Err(SaturateError::Interrupted) => {
-            tell_error(SaturateError::Interrupted);
+            tell();
             removed.as_ref().err().into_iter().for_each(|left| tell_error(told(left)));
             group.into_iter().for_each(|group| group.fail("it was interrupted"));
             Ok(None)
@@ -250,14 +259,13 @@ fn request(args: &SaturateArgs, share_bytes: u64, threads: usize) -> StoreReques
     }
 }
 
-/// Opens the store; none where a signal ended that, which is told.
+/// Opens the store; none where a signal ended that.
 fn open(
     request: &StoreRequest,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<Store>, FleetError> {
     match Store::open(request, &mut |_, _| !is_interrupted()) {
         Err(error) if is_interrupted() => {
-            tell_error(SaturateError::Interrupted);
             if let StoreError::Left(left) = error {
                 tell_error(told(&left));
             }
