@@ -85,6 +85,8 @@ impl CacheDir {
         }
         let directory =
             HeldDirectory::open_resolved(&path).map_err(|e| directory_error("open", &path, &e))?;
+        let is_empty = |stat: Stat| stat.st_size == 0;
+        let was_empty = directory.stat_of(LOCK_NAME).is_ok_and(|found| found.is_some_and(is_empty));
         let lock = take_lock(&directory).inspect_err(|_| {
             // What others have put there meanwhile stays.
             let _what_was_made = remove_directories(&directories);
@@ -92,19 +94,18 @@ impl CacheDir {
         let (data, files) = (OnceLock::new(), OnceLock::new());
         let made = MadeFiles { directory, lock, directories, data, files };
         let reclaimed_bytes = reclaim(&made.directory, &made.lock)?;
-        if let Err(error) = made.write_lock_file() {
-            // On a full file system, say. Nobody holds it yet who would delete it.
-            let _what_can_be = made.remove();
+        // Before the space that it takes is missing.
+        let begun = match first_foreign(&made.directory) {
+            Ok(None) => made.write_lock_file(),
+            Ok(Some(name)) => Err(foreign(&made.directory, &name)),
+            Err(error) => Err(directory_error("look at", made.directory.path(), &error)),
+        };
+        if let Err(error) = begun {
+            // Nobody holds it yet who would delete it. An empty file of its name may be anybody's.
+            let _what_can_be = (!was_empty).then(|| made.remove());
             return Err(error);
         }
-        let opened = CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false };
-        // Before the space that it takes is missing.
-        let directory = &opened.made.directory;
-        match first_foreign(directory) {
-            Ok(None) => Ok(opened),
-            Ok(Some(name)) => Err(foreign(directory, &name)),
-            Err(error) => Err(directory_error("look at", opened.path(), &error)),
-        }
+        Ok(CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false })
     }
 
     /// Checks whether `path` is a directory outside the system's, or could become one. Nothing is
@@ -808,6 +809,11 @@ mod tests {
         let SetupError::ForeignDataFile { bytes, .. } = error else { panic!("{error}") };
         assert_eq!(bytes, fs::metadata(&foreign).unwrap().blocks() * 512);
         assert!(!path.join(LOCK_NAME).exists());
+        // It was deleted, though it is as little ours.
+        fs::write(path.join(LOCK_NAME), b"").unwrap();
+        assert!(matches!(CacheDir::open(&path), Err(SetupError::ForeignDataFile { .. })));
+        assert_eq!(fs::read(path.join(LOCK_NAME)).unwrap(), b"");
+        fs::remove_file(path.join(LOCK_NAME)).unwrap();
         // One that comes later.
         fs::remove_file(&foreign).unwrap();
         let mut directory = CacheDir::open(&path).unwrap();
