@@ -199,6 +199,20 @@ fn each_figure_that_stands_twice_is_held_against_the_other() {
     }
 }
 
+/// Nothing held them against anything.
+#[test]
+fn waits_for_growth_and_throttled_periods_are_parts_of_others() {
+    let found = with(&full(), "/ringfall/cost/cpu_throttled_periods", json!(11));
+    let told = |words: &str| found.iter().any(|text| text.contains(words));
+    assert!(told("and `ringfall.cost.cpu_quota_periods` at most 10"), "{found:#?}");
+    let mut result = busy();
+    let waits = &mut result.engine.waits;
+    (0..=waits.room.count()).for_each(|_| waits.growth.record(1));
+    let found = of(serde_json::to_value(Document::of(&result)).unwrap());
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("`ringfall.histograms.wait_growth` says"), "{found:#?}");
+}
+
 #[test]
 fn rates_of_a_drive_are_held_against_its_counts() {
     for (key, value) in [("gib_per_s", 1.0), ("per_s", 9.0)] {
