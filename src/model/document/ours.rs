@@ -209,7 +209,8 @@ pub struct CostReport from cost: Cost {
     /// quota is known.
     #[serde(default)]
     pub cpu_quota_cores: Min<Option<f64>>,
-    /// Number of the quota's periods in which threads of its cgroup ran.
+    /// Number of the quota's periods in which threads of its cgroup ran: as the next two, counted
+    /// once for all ranks of a machine, which share the cgroup.
     #[serde(default)]
     pub cpu_quota_periods: Sum<Option<u64>>,
     /// Number of those periods in which the quota kept threads from running.

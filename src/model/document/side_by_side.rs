@@ -9,7 +9,7 @@ use super::engine::KernelSecondReport;
 use super::figure::{Added, Max, Sum};
 use super::list::{ByName, Rows, Timeline};
 use super::merge::{Inputs, Merge};
-use super::ours::RooflineReport;
+use super::ours::{CostReport, RooflineReport};
 use super::summary::ThroughputSecond;
 use super::timeline::SecondReport;
 use crate::autoscaling::{AutoscalerReport, AutoscalingRow, AutoscalingSummary};
@@ -29,6 +29,9 @@ pub(super) struct Together {
     devices: BTreeMap<Place, Seen>,
     /// Counts of ranks whose device has no kernel counters.
     unknown: Vec<Seen>,
+    /// For each machine, the cost of the rank that was throttled most: its ranks are in one cgroup,
+    /// whose counts are those of all of them.
+    costs: BTreeMap<String, CostReport>,
     /// Findings of the rank that decided for all, under our key and the reference's two.
     autoscaling: Option<Autoscaling>,
     /// Findings of a search that was made for all ranks together.
@@ -80,6 +83,11 @@ impl Together {
         longer(&mut self.drain_seconds, ours.window.drain_seconds);
         ours.timeline = Timeline::default();
         document.throughput_timeline = Timeline::default();
+        let host = ours.rank.as_ref().map(|rank| rank.host.clone()).unwrap_or_default();
+        let most = self.costs.entry(host).or_insert_with(|| (*ours.cost).clone());
+        if most.cpu_throttled_s.known() < ours.cost.cpu_throttled_s.known() {
+            *most = (*ours.cost).clone();
+        }
         let kernel = ours.device.kernel.clone();
         let bytes = kernel.as_ref().map_or(0, |kernel| {
             let (read, written) = (kernel.read_bytes.known(), kernel.write_bytes.known());
@@ -144,6 +152,11 @@ impl Together {
         if self.queue_depth.is_some() {
             ours.queue_depth = self.queue_depth;
         }
+        let costs: Vec<_> = self.costs.values().collect();
+        let throttled = CostReport::merged(&costs, &Inputs::default());
+        ours.cost.cpu_quota_periods = throttled.cpu_quota_periods;
+        ours.cost.cpu_throttled_periods = throttled.cpu_throttled_periods;
+        ours.cost.cpu_throttled_s = throttled.cpu_throttled_s;
         let bytes = ours.io.read.bytes.known().zip(ours.io.write.bytes.known());
         ours.roofline = self.limits.flatten().map(|limits| {
             let rates = bytes.zip(span_s).filter(|&(_, seconds)| seconds > 0.0);

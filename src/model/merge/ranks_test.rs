@@ -116,6 +116,24 @@ fn ranks_are_added_up_beside_each_other_and_not_one_after_the_other() {
     assert!(timeline.iter().all(|row| row["hit_rate"].is_null()));
 }
 
+/// It was the sum over ranks of what each had seen of all of them: more than the time there was.
+#[test]
+fn a_quota_that_ranks_of_a_machine_share_is_counted_once() {
+    // Two on each of two machines.
+    let mut ranks = [0, 1, 2, 3].map(|at| rank(at, 0..500, 0.0));
+    for (one, throttled) in ranks.iter_mut().zip([50, 52, 7, 6]) {
+        one.cost.cpu_quota_cores = Some(2.0);
+        (one.cost.cpu_quota_periods, one.cost.cpu_throttled_periods) = (Some(100), Some(throttled));
+        one.cost.cpu_throttled_s = Some(throttled as f64 / 2.0);
+    }
+    let cost = &merged(&ranks)["ringfall"]["cost"];
+    assert_eq!((&cost["cpu_quota_periods"], &cost["cpu_quota_cores"]), (&200.into(), &2.0.into()));
+    assert_eq!(
+        (&cost["cpu_throttled_periods"], &cost["cpu_throttled_s"]),
+        (&59.into(), &29.5.into())
+    );
+}
+
 #[test]
 fn missing_slow_and_late_ranks_are_named() {
     let mut broken = rank(3, 900..1_000, 5.0);
