@@ -47,23 +47,26 @@ pub struct CostSnapshot {
 /// A cgroup's quota on CPU time, and how often it was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Quota {
+    /// Infinite where it is not set.
     cores: f64,
     periods: u64,
     throttled_periods: u64,
     throttled_s: f64,
 }
 
-/// Quotas of the cgroups that this process is in, from the top down.
+/// Quotas of the cgroups that this process is in, from the top down: also those that are not set,
+/// as they may be before the run ends.
 fn quotas(root: &Root) -> Vec<Quota> {
     let number = |text: &str, name: &str| -> Option<u64> {
         let of_line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
         text.lines().find_map(of_line)
     };
     let quota = |level: &String, limit_us: Option<(u64, u64)>, (name, a_second): (&str, f64)| {
-        let (quota_us, period_us) = limit_us.filter(|(_, period_us)| *period_us > 0)?;
+        let cores = |(quota_us, period_us)| quota_us as f64 / period_us as f64;
+        let limit_us = limit_us.filter(|(_, period_us): &(u64, u64)| *period_us > 0);
         let counted = root.page(format!("{level}/cpu.stat"))?;
         Some(Quota {
-            cores: quota_us as f64 / period_us as f64,
+            cores: limit_us.map_or(f64::INFINITY, cores),
             periods: number(&counted, "nr_periods")?,
             throttled_periods: number(&counted, "nr_throttled")?,
             throttled_s: number(&counted, name)? as f64 / a_second,
@@ -120,17 +123,17 @@ impl CostSnapshot {
     }
 }
 
-/// Counts of the quota that was reached most often; none where their number changed, or there
-/// are none.
+/// Counts of the quota that was reached most often, of those that were set at either time; none
+/// where their number changed, or there are none.
 fn closest(before: &[Quota], after: &[Quota]) -> Option<Quota> {
     let counted = |(before, after): (&Quota, &Quota)| Quota {
-        cores: after.cores,
+        cores: before.cores.min(after.cores),
         periods: after.periods.saturating_sub(before.periods),
         throttled_periods: after.throttled_periods.saturating_sub(before.throttled_periods),
         throttled_s: (after.throttled_s - before.throttled_s).max(0.0),
     };
     let all = before.iter().zip(after).filter(|_| before.len() == after.len()).map(counted);
-    all.max_by_key(|quota| quota.throttled_periods)
+    all.filter(|quota| quota.cores.is_finite()).max_by_key(|quota| quota.throttled_periods)
 }
 
 /// `/proc/self/status` speaks of the main thread alone: the sum over all threads.
@@ -205,7 +208,12 @@ mod tests {
                 let text = if unlimited == "cpu.max" { "max 100000" } else { "-1" };
                 scratch.file(&format!("sys/fs/cgroup/a/{unlimited}"), text);
             }
-            assert!(quotas(&root).is_empty(), "there is no limit");
+            let unset = Quota { cores: f64::INFINITY, ..want };
+            assert_eq!(quotas(&root), [unset], "there is no limit");
+            assert_eq!(closest(&[unset], &[unset]), None);
+            // One that was set during the run was not seen.
+            let begun = Quota { cores: f64::INFINITY, ..before };
+            assert_eq!(closest(&[begun], &[want]).unwrap().throttled_periods, 37);
         }
     }
 

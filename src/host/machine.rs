@@ -160,8 +160,27 @@ impl Machine {
 
     fn add_below<'a>(&mut self, root: &Root, tops: impl IntoIterator<Item = &'a str>) {
         self.device_chain.extend(tops.into_iter().flat_map(|top| chain_below(root, top)));
+        self.throttles = self.throttles_below(root);
+    }
+
+    fn throttles_below(&self, root: &Root) -> Vec<Throttle> {
         let is_below = |throttle: &Throttle| self.name_of(&throttle.numbers).is_some();
-        self.throttles = throttles(root).into_iter().filter(is_below).collect();
+        throttles(root).into_iter().filter(is_below).collect()
+    }
+
+    /// Marks the limits on the devices' I/O that are no more what they were, and adds new ones.
+    pub fn note_changed_limits(&mut self) {
+        self.note_changed(&Root::machine());
+    }
+
+    fn note_changed(&mut self, root: &Root) {
+        let now = self.throttles_below(root);
+        let fresh = now.iter().filter(|one| !self.throttles.contains(one)).cloned();
+        let fresh: Vec<Throttle> = fresh.map(|one| Throttle { is_changed: true, ..one }).collect();
+        for before in &mut self.throttles {
+            before.is_changed = !now.contains(before);
+        }
+        self.throttles.extend(fresh);
     }
 }
 
@@ -216,6 +235,7 @@ mod tests {
             numbers: "254:0".to_owned(),
             file: "/sys/fs/cgroup/pod/io.max".to_owned(),
             limit: limit.to_owned(),
+            is_changed: false,
         };
         let (name, numbers) = ("vda".to_owned(), "254:0".to_owned());
         let device = Some(DeviceFacts { name, numbers, ..DeviceFacts::default() });
@@ -250,6 +270,13 @@ mod tests {
         };
         let shares: Vec<_> = machine.throttle_shares(rates).map(|(_, share)| share).collect();
         assert_eq!(shares, [Some(0.64), Some(0.96), None]);
+        // They were read when the run began, and not again.
+        scratch.file("cg/io.max", "8:0 rbps=100\n8:16 rbps=50\n8:0 wiops=7\n");
+        machine.note_changed(&root);
+        let told: Vec<(&str, bool)> =
+            machine.throttles.iter().map(|one| (&*one.limit, one.is_changed)).collect();
+        let [lifted, set] = [("wiops=9", true), ("wiops=7", true)];
+        assert_eq!(told, [("rbps=100", false), ("rbps=50", false), lifted, set]);
     }
 
     #[test]

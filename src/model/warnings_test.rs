@@ -274,7 +274,7 @@ fn limit_to(result: &mut RunResult, bytes_per_s: u64) {
     let link = ChainLink { numbers: numbers.clone(), ..link(&kernel.device, "disk", None) };
     result.machine.device_chain = vec![link];
     result.machine.throttles =
-        vec![Throttle { numbers, file, limit: format!("rbps={bytes_per_s}") }];
+        vec![Throttle { numbers, file, limit: format!("rbps={bytes_per_s}"), is_changed: false }];
     result.kernel_chain = vec![kernel];
 }
 
@@ -412,7 +412,8 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::DriveMediaErrors, account),
     (Code::DriveThrottled, |run| {
         let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
-        run.machine.throttles = vec![Throttle { numbers, file, limit: "rbps=1048576".to_owned() }];
+        run.machine.throttles =
+            vec![Throttle { numbers, file, limit: "rbps=1048576".to_owned(), is_changed: false }];
     }),
     (Code::Unfinished, |run| {
         (0..30).for_each(|_| run.requests.record_unfinished(Class::Batch, 5_000_000_000));

@@ -96,6 +96,7 @@ mod tests {
             numbers: "254:0".to_owned(),
             file: "io.max".to_owned(),
             limit: limit.to_owned(),
+            is_changed: false,
         };
         let (name, numbers) = ("vda".to_owned(), "254:0".to_owned());
         let mut machine = Machine {

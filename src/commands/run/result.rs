@@ -47,10 +47,12 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
         let users = outcome.users.get(index).or(outcome.users.last());
         second.users = users.copied().unwrap_or(plan.users);
     }
+    let mut machine = Machine { gpu: gpus_of(teller), ..teller.machine.clone() };
+    machine.note_changed_limits();
     let mut result = RunResult {
         plan: plan.clone(),
         command_line: teller.begin.command_line.clone(),
-        machine: Machine { gpu: gpus_of(teller), ..teller.machine.clone() },
+        machine,
         launcher: Launcher::look(),
         window: Window {
             start_unix_s: begun_unix_s(outcome.window.0),

@@ -40,6 +40,9 @@ pub struct Throttle {
     pub file: String,
     /// Text of the limit: `rbps=104857600`.
     pub limit: String,
+    /// Whether it was set, changed or lifted during the run; not there where it was not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_changed: bool,
 }
 
 /// Bytes and I/Os that a device moves in a second, those that it reads before those that it writes.
@@ -56,7 +59,7 @@ impl Throttle {
     pub fn told(&self, name: &str) -> String {
         let (what, value) = self.limit.split_once('=').unwrap_or(("", &self.limit));
         let direction = if what.starts_with('r') { "reads" } else { "writes" };
-        match value.parse() {
+        let told = match value.parse() {
             Ok(bytes) if what.ends_with("bps") => {
                 format!("{direction} of {name} to {}/s", human(bytes))
             }
@@ -64,12 +67,17 @@ impl Throttle {
                 format!("{direction} of {name} to {value} I/Os per second")
             }
             _ => format!("{name} to {}", self.limit),
-        }
+        };
+        if self.is_changed { told + " (changed during the run)" } else { told }
     }
 
-    /// Share of the limit that a device of these rates uses; none of a limit of another kind.
+    /// Share of the limit that a device of these rates uses; none of a limit of another kind, or
+    /// of one that was not there all the time.
     #[must_use]
     pub fn share_used(&self, rates: DeviceRates) -> Option<f64> {
+        if self.is_changed {
+            return None;
+        }
         let (what, value) = self.limit.split_once('=')?;
         let limit: u64 = value.parse().ok().filter(|limit| *limit > 0)?;
         let rates = match what {
@@ -139,6 +147,7 @@ fn read(root: &Root, file: &str, what: Option<&str>, found: &mut Vec<Throttle>) 
                 numbers: numbers.to_owned(),
                 file: file.to_owned(),
                 limit: what.map_or_else(|| limit.to_owned(), |what| format!("{what}={limit}")),
+                is_changed: false,
             });
         }
     }
@@ -169,11 +178,15 @@ mod tests {
             ("latency=5ms", "vda to latency=5ms", None),
         ] {
             let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
-            let throttle = Throttle { numbers, file, limit: limit.to_owned() };
+            let limit = limit.to_owned();
+            let throttle = Throttle { numbers, file, limit, is_changed: false };
             assert_eq!(throttle.told("vda"), told);
             let bytes = [f64::from(25 << 20), f64::from(512 << 20)];
             let rates = DeviceRates { bytes, ios: Some([250.0, 20.0]) };
             assert_eq!(throttle.share_used(rates), used);
+            let changed = Throttle { is_changed: true, ..throttle };
+            assert_eq!(changed.told("vda"), format!("{told} (changed during the run)"));
+            assert_eq!(changed.share_used(rates), None);
         }
     }
 }

@@ -217,6 +217,7 @@ fn a_check_of_a_limited_drive_is_to_be_run_under_the_same_limit() {
         numbers: "259:0".to_owned(),
         file: "/sys/fs/cgroup/a/io.max".to_owned(),
         limit: "rbps=300000000".to_owned(),
+        is_changed: false,
     });
     assert!(words(page_of(&limited)).contains(told), "{}", page_of(&limited));
     let page = words(show::beside_page(&report(4, 4), &limited));
@@ -325,6 +326,7 @@ fn a_drive_under_a_limit_of_a_cgroup_is_compared_as_another_system() {
             numbers: "259:0".to_owned(),
             file: format!("/sys/fs/cgroup/{cgroup}/io.max"),
             limit: format!("rbps={bytes}"),
+            is_changed: false,
         };
         limited.machine.as_mut().unwrap().throttles.push(throttle);
         limited.curve.iter_mut().for_each(|point| {

@@ -223,7 +223,8 @@ fn what_keeps_a_run_from_measuring_the_drive_is_told_with_its_command() {
     assert_eq!(told(&survey(), works(), Some(true)), []);
     assert_eq!(told(&survey(), works(), None), []);
     let file = "/sys/fs/cgroup/x y/io.max".to_owned();
-    let throttle = Throttle { numbers: "259:8".into(), file, limit: "rbps=1".to_owned() };
+    let throttle =
+        Throttle { numbers: "259:8".into(), file, limit: "rbps=1".to_owned(), is_changed: false };
     let mut limited = survey();
     limited.limits.throttles.push(throttle);
     let unregistered = IoUring::works(RingFeatures::default(), false, 256 * MIB);
