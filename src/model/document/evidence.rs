@@ -54,6 +54,8 @@ pub(super) struct Evidence {
     /// Share of the time of operations on storage, those that make room among them, in which they
     /// waited for places in the queue; none where it is not known.
     pub queue_place_share: Option<f64>,
+    /// Whether the few threads of an engine's layout take what is in the queue.
+    pub has_layout_threads: bool,
     /// Limit of a cgroup on CPU time that held the run back, in words.
     pub cpu_throttled: Option<String>,
     /// Share of the users' time that their requests took once they were served, but for that of
@@ -111,6 +113,7 @@ impl Evidence {
             has_backlog: ours.warnings.iter().any(|warning| warning.code == Code::Backlog),
             evicted: evicted(&ours.evictions),
             queue_place_share: queue_place_share(document),
+            has_layout_threads: ours.files.as_ref().is_some_and(|files| files.limits == "theirs"),
             cpu_throttled: cpu_quota(document).filter(has_bound).map(|of| of.told()),
             served_of_users: served_of_users(document),
         }

@@ -396,10 +396,13 @@ fn storage(of: &Evidence) -> RunLimit {
         _ => match of.queue_place_share.filter(|&share| share >= PLACE_SHARE_TOLD) {
             Some(waited) => {
                 let waited = percent(waited);
-                let told = format!(
-                    "{told}; {waited} of that I/O time went with waiting for places in the queue"
-                );
-                limit(LimitKind::QueueDepth, told, Some(LARGER_DEPTH))
+                let (kind, places, flag) = match of.has_layout_threads {
+                    true => (LimitKind::LayoutThreads, "the layout's threads", MORE_THREADS),
+                    false => (LimitKind::QueueDepth, "places in the queue", LARGER_DEPTH),
+                };
+                let told =
+                    format!("{told}; {waited} of that I/O time went with waiting for {places}");
+                limit(kind, told, Some(flag))
             }
             None => limit(LimitKind::Latency, told, Some(MORE_USERS)),
         },

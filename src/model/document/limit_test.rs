@@ -4,7 +4,7 @@ use ringfall_workloads::contract::{Class, RequestRecord};
 
 use super::*;
 use crate::document::evidence::{loads_once, served_of_users};
-use crate::facts::RequestStats;
+use crate::facts::{FileCounts, RequestStats};
 use crate::full::{Descent, Evicted};
 use crate::testing::{MILLISECOND_NS, busy, request, roofline};
 use crate::{Code, RunResult, warnings_of};
@@ -315,6 +315,23 @@ fn queue_places_that_are_waited_for_name_the_depth() {
     result.engine.waits.queue_place.record((storage_ns + moves_ns) / 2);
     let share = Evidence::of(&Document::of(&result)).queue_place_share;
     assert!(share.is_some_and(|share| (share - 0.5).abs() < 0.02), "{share:?}");
+}
+
+/// A larger queue depth was proposed, of which a layout's four threads take no more.
+#[test]
+fn places_that_are_waited_for_in_a_layout_name_its_threads() {
+    for (limits, kind, flag) in [
+        ("theirs", LimitKind::LayoutThreads, MORE_THREADS),
+        ("ours", LimitKind::QueueDepth, LARGER_DEPTH),
+    ] {
+        let mut result = enough();
+        result.files = Some(FileCounts { limits: limits.to_owned(), ..FileCounts::default() });
+        let document = Evidence::of(&Document::of(&result));
+        let waits = Evidence { storage: 0.9, queue_place_share: Some(0.6), ..Evidence::default() };
+        let has_layout_threads = document.has_layout_threads;
+        let limit = found(&Evidence { has_layout_threads, utilisation: Some(0.13), ..waits });
+        assert_eq!((limit.kind, limit.flag_to_try.as_deref()), (kind, Some(flag)), "{limit:?}");
+    }
 }
 
 /// The processor was named for throttled periods, in which next to no time was lost.
