@@ -8,6 +8,7 @@ use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::{TIER_COUNT, Tier};
 use ringfall_core::units::MIB;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
+use ringfall_workloads::layout::{LayoutOption, LayoutPlan};
 use ringfall_workloads::source::{TraceFormat, ValidationTrace};
 
 use crate::facts::{
@@ -142,6 +143,12 @@ impl RunResult {
     /// Whether reads and writes were NVMe commands, which bypass the kernel's caches and counters.
     pub fn is_of_commands(&self) -> bool {
         self.facts.iter().any(|shard| shard.ring.passthrough)
+    }
+
+    /// Whether files go through the page cache wherever they are, as with most engines' layouts.
+    pub fn is_through_page_cache(&self) -> bool {
+        let layout = self.plan.layout_plan.as_ref().map(LayoutPlan::options);
+        layout.is_some_and(|layout| layout.value(LayoutOption::Direct) == Some(0))
     }
 
     /// I/Os in flight at most in the window, each shard on each drive.

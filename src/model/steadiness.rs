@@ -102,13 +102,22 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
         return None;
     }
     let Slowed { slow, fast, range_share } = Slowed::in_run(result, fifths)?;
+    let cause = match result.is_through_page_cache() {
+        true => {
+            "the page cache, through which the layout's files go, took bursts that the drive then \
+             wrote, or the storage itself became slower or faster, and no mean describes it; give \
+             a longer --warmup, or --layout-option direct=yes for the drive alone"
+        }
+        false => {
+            "the storage itself became slower or faster, and no mean describes it; look for heat, \
+             a full write cache, a limit or another user of the drive, and run again"
+        }
+    };
     Some(format!(
         "storage bandwidth was not steady in the window ({} GiB/s in its fifths): fifths {} and {} \
          lie {:.0} % of the mean apart, where steady is up to {:.0} %, and differ as much in each \
          direction alone, although in the slower one the storage was never seen idle and its queue \
-         did not shrink as with less load: the storage itself became slower or faster, and no mean \
-         describes it; look for heat, a full write cache, a limit or another user of the drive, \
-         and run again",
+         did not shrink as with less load: {cause}",
         shown(),
         slow.min(fast) + 1,
         slow.max(fast) + 1,
@@ -257,6 +266,7 @@ fn goes_one_way(fifths: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_workloads::layout::{EngineLayout, LayoutOptions, LayoutPlan};
 
     use super::*;
     use crate::testing::nothing;
@@ -387,6 +397,13 @@ mod tests {
             assert!(!report.steady && report.fifths_in_flight == [64.0; 5], "{report:?}");
             assert!(told(&loaded(&twice(gib), &[64; 10])).is_some(), "{gib:?}");
         }
+        // Files that the page cache takes in bursts were told to be a drive that is hot.
+        let mut cached = loaded(&gib, &[64; 10]);
+        let layout = LayoutOptions::of(EngineLayout::Lmcache);
+        let plan = LayoutPlan::new(layout, "tiny-1b", &cached.plan.model_spec, 1, 256);
+        cached.plan.layout_plan = Some(plan.unwrap());
+        let text = told(&cached).unwrap();
+        assert!(text.contains("less load: the page cache") && !text.contains("heat"), "{text}");
     }
 
     #[test]

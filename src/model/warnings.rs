@@ -11,7 +11,6 @@ use ringfall_core::units::gib;
 use ringfall_host::{Machine, counted, human};
 use ringfall_workloads::autoscale::{Answer, Entry};
 use ringfall_workloads::contract::Class;
-use ringfall_workloads::layout::{LayoutOption, LayoutPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
@@ -179,11 +178,7 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
     let Some(cold) = ColdReads::of_run(result) else { return };
     match cold.verdict {
         ColdVerdict::Cached => {
-            // Most engines read through the page cache, wherever their files are.
-            let layout = result.plan.layout_plan.as_ref().map(LayoutPlan::options);
-            let is_cached_by_layout =
-                layout.is_some_and(|layout| layout.value(LayoutOption::Direct) == Some(0));
-            let flag = match is_cached_by_layout {
+            let flag = match result.is_through_page_cache() {
                 true => "--layout-option direct=yes",
                 false => "another --cache-dir",
             };
