@@ -135,7 +135,8 @@ fn told(left: &[PathBuf], sentences: &[Arc<str>]) -> String {
         let paths: Vec<String> = left.iter().map(|path| escape::terminal_path(path)).collect();
         told.push_str(&format!(
             ", and {} could not be deleted in time: the next run in that directory deletes what \
-             is left there, or delete it by hand",
+             is left there, or delete it by hand; the kernel may keep the process until the drive \
+             has finished what is in flight",
             paths.join(", ")
         ));
     }
@@ -200,6 +201,7 @@ mod tests {
         assert!(told(&[], &[]).ends_with("results that were not written yet are lost"));
         let line = told(&["/a/ringfall.kv".into(), "/b\n\u{1b}[31m/x.tmp".into()], &[]);
         assert!(line.contains("/a/ringfall.kv, ") && line.contains("/x.tmp could not"), "{line}");
+        assert!(line.ends_with("until the drive has finished what is in flight"), "{line}");
         assert!(!line.contains(['\n', '\u{1b}']), "{line}");
         let line = told(&[], &["a (process 7) ends as well".into()]);
         assert!(line.ends_with("written yet are lost; a (process 7) ends as well"), "{line}");

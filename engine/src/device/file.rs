@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::{Device, DeviceFuture, Namespace, TouchedRanges};
 use crate::buffer::Ticket;
-use crate::clock::Nanos;
+use crate::clock::{Nanos, monotonic_now};
 use crate::drive::DriveId;
 use crate::drive::Preallocate;
 use crate::error::{ErrorKind, IoError, Operation, SetupError};
@@ -24,8 +24,10 @@ use crate::units::{BLOCK_BYTES, MIB};
 
 /// `FALLOC_FL_WRITE_ZEROES` (Linux 6.17): zeros as written extents, by the device where it can.
 const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;
-/// Zeros written at a time where the kernel has no such call.
-const ZERO_CHUNK_BYTES: u64 = 8 << 20;
+/// Zeros written at a time where the kernel has no such call: at first, and of a fast drive.
+const ZERO_CHUNK_BYTES: [u64; 2] = [128 << 10, 8 << 20];
+/// Time in which such a write is to end: a process can't leave before.
+const ZERO_CHUNK_TIME: Nanos = Nanos::from_ms(100);
 /// Bytes written between two looks at whether to go on.
 const PREPARE_STEP_BYTES: u64 = 256 << 20;
 
@@ -47,6 +49,8 @@ pub struct DataFile {
     is_device: bool,
     /// Bytes the file must at least have, because they were prepared.
     prepared_bytes: AtomicU64,
+    /// Zeros to write next at a time.
+    zero_chunk_bytes: AtomicU64,
     /// Free space that steps leave on the file system.
     kept_free_bytes: u64,
     /// The file was found cut when it was to grow.
@@ -69,6 +73,7 @@ impl DataFile {
             identity,
             is_device,
             prepared_bytes: AtomicU64::new(0),
+            zero_chunk_bytes: AtomicU64::new(ZERO_CHUNK_BYTES[0]),
             kept_free_bytes: 0,
             damage: OnceLock::new(),
             namespace: OnceLock::new(),
@@ -266,16 +271,19 @@ impl DataFile {
         {
             return Err(self.error(offset, length, errno.raw_os_error()));
         }
-        let chunk = crate::buffer::Mapping::new(ZERO_CHUNK_BYTES as usize, false)
+        let chunk = crate::buffer::Mapping::new(ZERO_CHUNK_BYTES[1] as usize, false)
             .map_err(|_| self.error(offset, length, libc::ENOMEM))?;
         let zeros = chunk.bytes();
         let mut done = 0;
         while done < length {
-            let piece = (length - done).min(ZERO_CHUNK_BYTES);
+            let chunk_bytes = self.zero_chunk_bytes.load(Ordering::Relaxed);
+            let (piece, begun) = ((length - done).min(chunk_bytes), monotonic_now());
             self.file
                 .write_all_at(&zeros[..piece as usize], offset + done)
                 .map_err(|e| self.error(offset + done, piece, errno_of(&e)))?;
             done += piece;
+            let next_bytes = next_chunk_bytes(chunk_bytes, monotonic_now() - begun);
+            self.zero_chunk_bytes.store(next_bytes, Ordering::Relaxed);
         }
         self.file.sync_data().map_err(|e| self.error(offset, length, errno_of(&e)))
     }
@@ -501,12 +509,41 @@ impl<D: Dialect> Device for FileDevice<D> {
     }
 }
 
+/// Zeros to write next at a time, where so many took `took`.
+fn next_chunk_bytes(chunk_bytes: u64, took: Nanos) -> u64 {
+    let [least, most] = ZERO_CHUNK_BYTES;
+    let next = match took {
+        took if took > ZERO_CHUNK_TIME => chunk_bytes / 2,
+        took if took > ZERO_CHUNK_TIME / 2 => chunk_bytes,
+        _ => chunk_bytes * 2,
+    };
+    next.clamp(least, most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::CacheDir;
 
     const MIB_BLOCKS: u64 = MIB / BLOCK_BYTES;
+
+    /// 8 MiB took a drive of 0.1 MB/s 80 s, in which no signal ended the process.
+    #[test]
+    fn zeros_are_written_in_pieces_that_a_drive_ends_soon() {
+        // The time of the longest piece, of a drive that was fast before and is slow now.
+        let longest_ms = |bytes_a_ms: u64, first_bytes| {
+            let took = |bytes: u64| Nanos::from_ms(bytes / bytes_a_ms);
+            let next = |bytes: &u64| Some(next_chunk_bytes(*bytes, took(*bytes)));
+            let pieces = std::iter::successors(Some(first_bytes), next);
+            pieces.skip(8).take(100).map(took).max().unwrap().as_ns() / 1_000_000
+        };
+        let [least, most] = ZERO_CHUNK_BYTES;
+        for first_bytes in [least, most] {
+            assert_eq!(longest_ms(100, first_bytes), least / 100, "0.1 MB/s");
+            assert!(longest_ms(10_000, first_bytes) <= 105, "10 MB/s");
+            assert_eq!(longest_ms(1_000_000, first_bytes), most / 1_000_000, "1 GB/s");
+        }
+    }
 
     /// A file that grows, of 64 MiB at most: its first step is 4 MiB.
     fn growing(name: &str) -> (CacheDir, DataFile) {
