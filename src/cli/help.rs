@@ -61,8 +61,9 @@ fn with_groups_named(command: Command) -> Command {
     if headings.len() < 2 {
         return command;
     }
+    let own = command.get_after_help().map(|own| format!("{own}\n\n")).unwrap_or_default();
     let end = format!(
-        "`ringfall {} --help=GROUP` explains one group of flags alone: {}",
+        "{own}`ringfall {} --help=GROUP` explains one group of flags alone: {}",
         command.get_name(),
         names(&headings)
     );

@@ -87,6 +87,10 @@ pub enum Command {
     /// storage. A shard is a worker thread.
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
+    #[command(after_help = "These defaults hold with --cache-dir, --preset or --config. A plain \
+                      `ringfall run DIR` has others: --num-users 8 --arrival closed \
+                      --decode-reads once --history-reads last --cpu-mem-gb 0 \
+                      --storage-capacity-gb 64.")]
     Run(RunHereArgs),
     /// Find the limits of a drive or an object store: its highest bandwidth and rate of I/Os, and
     /// the load that reaches them

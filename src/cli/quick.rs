@@ -21,10 +21,12 @@ pub struct QuickArgs {
     /// twice the model's largest entry, or what a slow drive writes in a sixth of the time
     #[arg(long, value_name = "SIZE")]
     pub space: Option<Gib>,
-    /// Targets with which users count as served: the P95 of the time in which a request loads what
-    /// was there before it (storage's part of its TTFT), and the share of earlier turns that are
-    /// still there; several users count by simulation only from a share above the target by 5 % of
-    /// the misses that it allows (71.5 % for 70 %), as two windows of one load differ by as much
+    /// Targets with which users count as served: the P95 of a request's load, and the share of
+    /// earlier turns that are still there
+    ///
+    /// A request loads what was there before it, which is storage's part of its TTFT. By
+    /// simulation, several users count only from a share above the target by 5 % of the misses that
+    /// it allows (71.5 % for 70 %), as two windows of one load differ by as much.
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
     /// Time to take, 15 to 600 seconds (15s to 10m): about two fifths each for the drive's limits

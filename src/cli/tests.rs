@@ -196,6 +196,9 @@ fn help_of_a_group_has_the_flags_of_that_group_alone() {
     for line in ["ringfall run --help", "ringfall run -h", "ringfall run --help=gpu"] {
         let words = said(line).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.ends_with(&format!("one group of flags alone: {named}")), "{words}");
+        // Those of the reference alone were told.
+        let plain = "`ringfall run DIR` has others: --num-users 8 --arrival closed";
+        assert!(words.contains(plain), "{words}");
     }
     for setting in SETTINGS {
         let group = setting.section.to_lowercase();

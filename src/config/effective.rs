@@ -16,9 +16,8 @@ pub fn render(plan: &Plan) -> String {
     let mut page = String::new();
     if plan.demo {
         page.push_str(
-            "# No workload was asked for: these are the values of the small run that a bare\n\
-             # `ringfall run` makes. With any flag of the workload or of a size, the defaults \
-             apply.\n\n",
+            "# Settings of the small demonstration that `ringfall run` makes where no flag asks\n\
+             # for a workload or a size, as with --output alone; otherwise the defaults apply.\n\n",
         );
     }
     let mut path: Vec<(usize, &str)> = Vec::new();

@@ -173,7 +173,7 @@ pub enum Origin {
     Default = "default",
     /// Worked out from this machine or from other values.
     Computed = "computed",
-    /// The small run that a bare `ringfall run` makes.
+    /// The small demonstration of a run that is asked for no workload and no size.
     Demo = "demo",
     /// The defaults of a run with a plain DIR.
     Own = "own",
@@ -272,7 +272,7 @@ pub struct Plan {
     pub rag_documents: u32,
     /// Where requests come from.
     pub traffic: Traffic,
-    /// Whether this is the small run that a bare `ringfall run` makes.
+    /// Whether this is the small demonstration of a run that is asked for no workload and no size.
     pub demo: bool,
     /// Its place among the processes of a launcher, and its share; none when it is no rank.
     pub rank: Option<Rank>,

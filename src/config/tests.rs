@@ -721,7 +721,13 @@ fn the_printed_configuration_says_where_values_came_from() {
     assert!(page.contains("num_users: 5  # command line\n"), "{page}");
     assert!(page.contains("cpu_mem_gb: auto  # now 4.0\n"), "{page}");
     assert!(page.contains("duration: 60\n"), "{page}");
-    assert!(render(&plan("")).contains("num_users: 8  # the demo's\n"));
+    let demo = render(&plan(""));
+    assert!(demo.contains("num_users: 8  # the demo's\n"));
+    // A bare `ringfall run` was named, which is `ringfall quick`.
+    assert!(
+        demo.starts_with("# Settings of the small demonstration that `ringfall run`"),
+        "{demo}"
+    );
 }
 
 proptest! {
