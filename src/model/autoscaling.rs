@@ -264,9 +264,12 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// where the run ended before the search found a number.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
     /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the
-    /// smallest number of users. `reason` says what is missing. In mode qos, where users do not
-    /// wait for answers, it goes on, for 600 s at most, until the 95 % confidence interval of the
-    /// number of requests that arrived for each that ended lies above 1 or below 1.05. In mode slo
+    /// smallest number of users. `reason` says what is missing. In mode qos one with the smallest
+    /// number that was too many confirms it as well. Each goes on, for 600 s at most, until the
+    /// 90 % confidence interval of its share of the highest throughput lies on one side of what the
+    /// target saturation allows, to 5 % of the users, and where users do not wait for answers, until
+    /// the 95 % confidence interval of the number of requests that arrived for each that ended lies
+    /// above 1 or below 1.05. In mode slo
     /// it takes two minutes at least, and goes on, for ten at most, until the 95 % confidence
     /// interval of the share of requests beyond their target lies, for each class, within the 5 %
     /// that a P95 allows.

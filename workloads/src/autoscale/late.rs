@@ -18,7 +18,7 @@ pub(super) const LATE_MAX: f64 = 0.05;
 /// Two-sided 95 % quantile of the normal distribution.
 const NORMAL_95: f64 = 1.96;
 /// The same of Student's t distribution with `BLOCKS - 1` degrees of freedom.
-const STUDENT_T_95: f64 = 2.57;
+pub(super) const STUDENT_T_95: f64 = 2.57;
 const _: () = assert!(BLOCKS == 6);
 
 /// Number of requests, and of those that were later than their limit.

@@ -24,7 +24,7 @@ pub use usl::{UslFit, fit as fit_usl};
 use capacity::Capacity;
 use slo::Slo;
 use step::UserStep;
-use storage::Storage;
+use storage::{Peak, Storage};
 
 /// Reason why a load was not that of the users it is said to be of, who are named after it.
 const LEFT: &str = "requests of users that had left were still being served beside";
@@ -289,8 +289,9 @@ pub enum Answer {
 pub struct QosAnswer {
     /// Most users within the target; 0: not even the fewest.
     pub users: u32,
-    /// Whether a longer window confirmed it: with that many users, or of 0 with the fewest. In slo
-    /// mode by the interval of each class's share of late requests.
+    /// Whether a longer window confirmed it: with that many users, or of 0 with the fewest. In qos
+    /// mode one with the fewest that were too many as well, each by the interval of its share of
+    /// the highest throughput; in slo mode by that of each class's share of late requests.
     pub confirmed: bool,
     /// First target broken beyond it, if any.
     pub broke: Option<QosBreak>,
@@ -338,6 +339,13 @@ enum Search {
     Capacity(Capacity),
     Slo(Slo),
     Qos(Storage),
+}
+
+impl Search {
+    /// Highest throughput that the next step is held against; none in other modes than qos.
+    fn peak(&self) -> Option<Peak> {
+        if let Search::Qos(search) = self { search.peak() } else { None }
+    }
 }
 
 /// A search for a number of users, fed with samples; it decides and touches nothing.
@@ -403,7 +411,8 @@ impl<H: Latencies> Autoscaler<H> {
                 };
                 let left = self.step.leaves();
                 let step = UserStep::new(&self.settings, next, patient, settles, self.longest)
-                    .inheriting(left);
+                    .inheriting(left)
+                    .held_against(self.search.peak());
                 self.step = if next < users { step.after_more_users(&self.settings) } else { step };
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backlog::Backlog;
 use super::late::{LateShare, Tally};
+use super::storage::{Peak, ShareUsed};
 use super::{Latencies, Mode, Part, Sample, Settings};
 
 /// Samples passed over after a change of users: answers of requests asked before it.
@@ -233,6 +234,8 @@ pub(super) struct UserStep<H> {
     patient: bool,
     samples_min: usize,
     samples_max: usize,
+    /// Qos: highest throughput that it is held against; none before the first patient step.
+    peak: Option<Peak>,
     /// Samples after which a patient step is looked at again, if its figures decide when it ends.
     looks_after: usize,
     rates: Vec<f64>,
@@ -298,6 +301,7 @@ impl<H: Latencies> UserStep<H> {
             patient,
             samples_min,
             samples_max,
+            peak: None,
             looks_after: samples_min,
             rates: Vec::new(),
             increases_per_s: Vec::new(),
@@ -319,6 +323,11 @@ impl<H: Latencies> UserStep<H> {
     /// The same after a step that left so many requests.
     pub(super) fn inheriting(self, requests: u64) -> Self {
         UserStep { inherited: requests, ..self }
+    }
+
+    /// The same, held against the highest throughput so far.
+    pub(super) fn held_against(self, peak: Option<Peak>) -> Self {
+        UserStep { peak, ..self }
     }
 
     /// Requests that it leaves to the step after it: those open beyond one of each user, but for as
@@ -395,7 +404,7 @@ impl<H: Latencies> UserStep<H> {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     let is_enough =
                         moved.iter().all(|moved| moved.count() == 0) || is_believed(moved);
-                    is_enough && (!self.patient || self.knows_backlog())
+                    is_enough && (!self.patient || self.knows_saturation(settings))
                 }
             };
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
@@ -483,11 +492,23 @@ impl<H: Latencies> UserStep<H> {
         self.looks_now() && mean_and_share(&blocks(&self.rates)).1 <= known_to
     }
 
-    /// Whether a patient step knows if requests pile up, where it looks now.
-    fn knows_backlog(&mut self) -> bool {
-        !self.measures_backlog
-            || self.looks_now()
-                && self.backlog().is_some_and(|backlog| backlog.grows() || backlog.is_held())
+    /// Whether a patient step knows if requests pile up, and if it is within the target saturation,
+    /// where it looks now.
+    fn knows_saturation(&mut self, settings: &Settings) -> bool {
+        if !self.looks_now() {
+            return false;
+        }
+        let load = self.storage();
+        let (_, uncertainty) = mean_and_share(&blocks(&self.rates));
+        // Short parts lie too close together.
+        let believed = (self.rates.len() as f64 / PEAK_BELIEVED_SAMPLES as f64).min(1.0).sqrt();
+        let decides = |peak: Peak| {
+            let share = (load.bytes_per_s / peak.bytes_per_s).min(1.0);
+            let used = ShareUsed::of(share, uncertainty / believed, peak);
+            used.decides(self.users, &load, settings)
+        };
+        load.backlog.is_none_or(|backlog| backlog.grows() || backlog.is_held())
+            && self.peak.map_or(uncertainty <= UNCERTAINTY_MAX, decides)
     }
 
     /// Requests that arrived over those that ended, in the window so far.
@@ -587,9 +608,9 @@ impl<H: Latencies> UserStep<H> {
                 .max_by(|a, b| a.1.total_cmp(&b.1))
                 .map(|(class, saturation)| (Part::Class(class), saturation)),
         };
-        let (mean, uncertainty) = match (self.mode, self.patient) {
-            (Mode::Capacity, true) => mean_and_share(&blocks(&self.rates)),
-            _ => mean_and_share(&self.rates),
+        let (mean, uncertainty) = match self.patient {
+            true => mean_and_share(&blocks(&self.rates)),
+            false => mean_and_share(&self.rates),
         };
         StepResult {
             users: self.users,

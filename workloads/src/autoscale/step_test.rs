@@ -1,7 +1,7 @@
 //! Settling, end and figures of a step, with samples made by hand.
 
-use super::super::ContextUse;
-use super::super::tests::{List, settings};
+use super::super::tests::{List, noise, settings};
+use super::super::{ContextUse, StorageTargets};
 use super::*;
 
 fn list(count: u64) -> List {
@@ -119,11 +119,11 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_eac
         assert_eq!(samples, if patient { 1 + 120 } else { 1 + 12 });
         let (samples, found) = run(&|n| sample(0, 1 + n as u64 % 2));
         assert_eq!((samples, found.steady), (most, false));
-        // Of rates of 2 and 4 bytes/s, half each.
+        // Of rates of 2 and 4 bytes/s, half each, and as many in each part of a patient step.
         assert_eq!(found.bytes_per_s, 3.0);
-        let n = (most - 1) as f64;
-        let uncertainty = (if patient { 2.18 } else { 2.20 }) * (1.0 / (n - 1.0)).sqrt() / 3.0;
-        assert!((found.uncertainty / uncertainty - 1.0).abs() < 1e-12, "{found:?}");
+        let of_samples = 2.20 * (1.0 / (most - 2) as f64).sqrt() / 3.0;
+        let uncertainty = if patient { 0.0 } else { of_samples };
+        assert!((found.uncertainty - uncertainty).abs() < 1e-12, "{found:?}");
     }
 }
 
@@ -322,6 +322,30 @@ fn a_longer_step_goes_on_until_it_is_known_whether_requests_pile_up() {
     assert!((60..600).contains(&samples) && is_known && backlog.is_held(), "{samples} {backlog:?}");
     let (samples, is_known, backlog) = piling_up(|n| 50 * (n % 7));
     assert_eq!((samples, is_known), (600, false), "{backlog:?}");
+}
+
+/// Samples of a longer step that moves 2,000 bytes/s, held against a peak that moved so many.
+fn held_against(bytes_per_s: f64, swing: impl Fn(u64) -> f64) -> u64 {
+    let settings = Settings { target_saturation: 0.8, ..settings(Mode::Qos, 5) };
+    let storage = StorageTargets { read_p95_ns: 1, ..settings.storage };
+    let settings = Settings { storage, ..settings };
+    let peak = Peak { users: 20, bytes_per_s, uncertainty: 0.0 };
+    let mut step = UserStep::new(&settings, 5, true, 0, 0).held_against(Some(peak));
+    let moved = |n| (1_000.0 * (1.0 + swing(n))) as u64;
+    let sample = |n| Sample { storage_bytes: moved(n), judged_bytes: moved(n), ..busy() };
+    (1..2_000).find(|&n| step.observe(&sample(n), &settings).is_some()).unwrap() - 1
+}
+
+/// Half a minute decided whether 82 % of the highest throughput is more than 80 %.
+#[test]
+fn a_longer_step_goes_on_while_its_throughput_is_nearer_to_the_limit_than_it_is_known() {
+    // Six parts of five say 2.3 %, and those of ten are even.
+    let even = |n: u64| if n.is_multiple_of(2) { 0.1 } else { -0.1 };
+    assert_eq!(
+        [2_900.0, 2_550.0, 2_450.0, 2_200.0].map(|peak| held_against(peak, even)),
+        [30, 60, 60, 30]
+    );
+    assert_eq!(held_against(2_501.0, |n| noise(n) / 2.0), 600);
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -16,10 +16,16 @@
 //! step is not judged by itself alone, however: as long as there is no other, the short ones with
 //! more users count.
 //!
+//! The first longer step, which has the users that moved the most, goes on until its throughput is
+//! known to 2 %, and each later one until it shows on which side of the limit its `use` lies (95 %
+//! confidence), for as long as one may be. Where that is not long enough, the answer is in doubt.
+//! (A distance of one standard error was rejected: too many conclusive answers were wrong.)
+//!
 //! Users who wait for answers ask the less the longer these take. Of those who do not, what the
 //! storage can do is seen only where their requests pile up at it: before a longer step shows that,
 //! no number of users is too many for its `use` alone.
 
+use super::late::STUDENT_T_95;
 use super::step::{StepResult, StorageLoad};
 use super::{
     LEFT, Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity, counted,
@@ -38,6 +44,10 @@ const NOT_PAYING_FACTOR: u32 = 2;
 const OVERLOAD: f64 = 4.0;
 /// ... while more users bring less than this share of what each brought before.
 const OVERLOAD_GAIN: f64 = 0.25;
+
+/// Two-sided 90 % quantile of Student's t distribution with as many degrees of freedom as
+/// [`STUDENT_T_95`].
+const STUDENT_T_90: f64 = 2.02;
 
 /// A step, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
@@ -144,6 +154,49 @@ impl Rates {
     }
 }
 
+/// Highest throughput that steps are judged by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peak {
+    pub(super) users: u32,
+    pub(super) bytes_per_s: f64,
+    /// Half the width of its 95 % confidence interval, as a share of it.
+    pub(super) uncertainty: f64,
+}
+
+/// Part of its highest throughput that the storage moved, with the 90 % confidence interval: each
+/// end bounds it with 95 %.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShareUsed {
+    share: f64,
+    low: f64,
+    high: f64,
+}
+
+impl ShareUsed {
+    /// Share of the peak; the 95 % confidence interval of the throughput has half so large a width.
+    /// That nothing moved more is no figure with noise.
+    pub(super) fn of(share: f64, uncertainty: f64, peak: Peak) -> ShareUsed {
+        let is_known = share >= 1.0;
+        let off = uncertainty.hypot(peak.uncertainty) * STUDENT_T_90 / STUDENT_T_95;
+        let off = if is_known { 0.0 } else { share * off.min(1.0) };
+        ShareUsed { share, low: share - off, high: (share + off).min(1.0) }
+    }
+
+    /// Whether it is known on which side of the target saturation so many users lie, to the whole
+    /// users by which an answer may be off, where their queue does not decide.
+    pub(super) fn decides(&self, users: u32, load: &StorageLoad, settings: &Settings) -> bool {
+        let (target, targets) = (settings.target_saturation, &settings.storage);
+        let over = latency(load, targets).0.min(1.0);
+        let users = f64::from(users.max(1));
+        let off = (users * TOLERANCE).floor() / users;
+        let is_known = match over * self.share > target {
+            true => over * self.low > target * (1.0 - off),
+            false => over * self.high <= target * (1.0 + off),
+        };
+        is_known || queue(load, targets).0 > target
+    }
+}
+
 /// Sets the saturation of steps by what all of them show.
 pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
     let of = |result: &&mut StepResult| (result.users, result.storage.bytes_per_s, result.patient);
@@ -209,6 +262,14 @@ impl Storage {
         let most = self.points.iter().map(|point| point.users).max();
         let is_longer = |point: &Point| Some(point.users) == most && point.patient;
         self.patient_taken() < PATIENT_MAX && self.points.iter().any(is_longer)
+    }
+
+    /// Highest throughput of longer steps so far; none where they moved nothing.
+    pub(super) fn peak(&self) -> Option<Peak> {
+        let longer = self.latest().into_iter().filter(|point| point.patient);
+        let best = longer.max_by(|a, b| a.load.bytes_per_s.total_cmp(&b.load.bytes_per_s))?;
+        let Point { users, uncertainty, load: StorageLoad { bytes_per_s, .. }, .. } = best;
+        (bytes_per_s > 0.0).then_some(Peak { users, bytes_per_s, uncertainty })
     }
 
     /// Number of longer steps.
@@ -327,14 +388,14 @@ impl Storage {
         last
     }
 
-    /// The same, each with its saturation.
-    fn judged(&self) -> Vec<(Point, f64)> {
+    /// The same, each with its use of the storage and its saturation.
+    fn judged(&self) -> Vec<(Point, f64, f64)> {
         let last = self.latest();
         let of = |point: &Point| (point.users, point.load.bytes_per_s, point.patient);
         let rates = Rates::of(last.iter().map(of));
         let judge = |point: Point| {
             let used = rates.share_used(point.users, point.load.bytes_per_s);
-            (point, saturation(&point.load, &self.settings.storage, used).0)
+            (point, used, saturation(&point.load, &self.settings.storage, used).0)
         };
         last.into_iter().map(judge).collect()
     }
@@ -342,7 +403,7 @@ impl Storage {
     /// The fewest users that were too many, and the most below them that were not.
     fn bracket(&self) -> (Option<Point>, Option<Point>) {
         let (mut good, mut bad) = (None, None);
-        for (point, saturation) in self.judged() {
+        for (point, _, saturation) in self.judged() {
             if saturation > self.settings.target_saturation {
                 bad = Some(point);
                 break;
@@ -358,7 +419,9 @@ impl Storage {
         let broke = bad.and_then(step_of).map(|step| QosBreak::at(step));
         let users = good.map_or(0, |point| point.users);
         let decisive = good.or(bad);
-        let doubt = decisive.and_then(|point| self.doubt(&point, bad.as_ref()));
+        let doubt = decisive.and_then(|point| {
+            self.doubt(&point, bad.as_ref()).or_else(|| self.undecided(good.as_ref(), bad.as_ref()))
+        });
         let confirmed = self.is_over && decisive.is_some() && doubt.is_none();
         let missed =
             good.and_then(step_of).map(|step| self.missed(step, results)).unwrap_or_default();
@@ -446,6 +509,33 @@ impl Storage {
                 decisive.users
             )
         })
+    }
+
+    /// Words for the first of two steps of which it is not known whether it is within the target
+    /// saturation; none where it is known of both.
+    fn undecided(&self, good: Option<&Point>, bad: Option<&Point>) -> Option<String> {
+        let peak = self.peak()?;
+        let judged = self.judged();
+        let of = |point: &Point| {
+            let (_, used, _) = judged.iter().find(|(one, ..)| one.users == point.users)?;
+            Some((point.users, ShareUsed::of(*used, point.uncertainty, peak), point.load))
+        };
+        let is_open = |(users, used, load): &(u32, ShareUsed, StorageLoad)| {
+            !used.decides(*users, load, &self.settings)
+        };
+        let all = [good, bad].into_iter().flatten();
+        let (users, used, load) = all.filter_map(of).find(is_open)?;
+        let over = latency(&load, &self.settings.storage).0.clamp(f64::MIN_POSITIVE, 1.0);
+        Some(format!(
+            "with {} storage moved {:.1} to {:.1} % of its highest throughput (90 % confidence), \
+             where {:.1} % may be moved; runs of --num-users {users} and of --num-users {} \
+             without the autoscaler and with a long --duration know it better",
+            counted(users),
+            used.low * 100.0,
+            used.high * 100.0,
+            self.settings.target_saturation / over * 100.0,
+            peak.users,
+        ))
     }
 }
 

@@ -558,6 +558,58 @@ fn qos_finds_the_users_at_which_known_storage_is_saturated() {
     }
 }
 
+/// Users each of whom moves a share of what the drive can, in spells of a few seconds.
+struct Spells {
+    each: f64,
+    seed: u64,
+}
+
+impl Spells {
+    /// Share of what the drive can do that so many users move in a second.
+    fn used(&self, users: u32, tick: u64) -> f64 {
+        let of = |user: u32| 1.0 + noise(self.seed << 40 | (tick / 7) << 8 | u64::from(user));
+        (0..users).map(|user| self.each * of(user)).sum::<f64>().min(1.0)
+    }
+
+    /// The same in a long run.
+    fn mean(&self, users: u32) -> f64 {
+        (20_000..40_000).map(|tick| self.used(users, tick)).sum::<f64>() / 20_000.0
+    }
+}
+
+/// Every answer was called conclusive, and some of these were one user off.
+#[test]
+fn an_answer_that_is_conclusive_holds_in_a_long_run() {
+    let settings = Settings { target_saturation: 0.8, ..settings(Mode::Qos, 2) };
+    let (mut conclusive, mut searches) = (0, 0);
+    for seed in 0..48 {
+        let system = Spells { each: 0.12 + 0.003 * seed as f64, seed };
+        let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+        let stops = (0..20_000).any(|tick| {
+            let users = autoscaler.users();
+            let bytes = (system.used(users, tick) * 1e9) as u64;
+            let sample = Sample {
+                length_ns: 1_000_000_000,
+                storage_bytes: bytes,
+                judged_bytes: bytes,
+                classes: [List(vec![1; users as usize]), List::default(), List::default()],
+                read_device: List(vec![10_000_000_000; 10]),
+                ..Sample::default()
+            };
+            autoscaler.observe(&sample) == Decision::Stop
+        });
+        assert!(stops, "{seed}: it never stopped");
+        let conclusion = autoscaler.conclude();
+        let users = qos(&conclusion).users;
+        let used = [users, users + 1].map(|users| system.mean(users));
+        let is_right = used[0] <= 0.81 && used[1] > 0.79;
+        assert!(!conclusion.conclusive || is_right, "{seed}: {users} users of {used:?}");
+        conclusive += u32::from(conclusion.conclusive);
+        searches += 1;
+    }
+    assert!(2 * conclusive >= searches, "{conclusive} of {searches}");
+}
+
 #[test]
 fn twice_the_drive_is_twice_the_users() {
     let found = |entries_per_s: f64| {
