@@ -27,11 +27,16 @@ pub enum LayoutsCommand {
     /// For each layout, prefixes are stored in a new directory, written to the drive and forgotten
     /// by the page cache; then prefixes are fetched in random order, and all of it is removed.
     Compare(LayoutsCompareArgs),
-    /// Repeat an engine's calls on its files, as strace recorded them, and compare their times
+    /// Repeat an engine's calls on its files, or requests to a drive, as they were recorded, and
+    /// compare their times
     ///
     /// The recording is what `strace -f -ttt -T -y -o FILE` writes of an engine's processes. Files
     /// that it finds are made first, in a new directory; then each of its calls begins when those
     /// that it followed have ended, and all of it is removed.
+    ///
+    /// Or it is of a drive's requests, as `tools/block-requests.bt`, blkparse, perf script or
+    /// trace-cmd print them. What they touch is written first, to one file that takes no more space
+    /// than that; then each request begins when all that had ended before it have ended.
     Replay(LayoutsReplayArgs),
 }
 
@@ -106,17 +111,19 @@ pub struct LayoutsCompareArgs {
 /// Arguments of `layouts replay`.
 #[derive(Clone, Debug, Args)]
 pub struct LayoutsReplayArgs {
-    /// Output of `strace -f -ttt -T -y`, also compressed (.gz, .zst)
+    /// Output of `strace -f -ttt -T -y`, or requests to a drive; also compressed (.gz, .zst)
     #[arg(value_name = "FILE")]
     pub recording: PathBuf,
     /// Directory on the drive
     #[arg(long, value_name = "DIR")]
     pub cache_dir: PathBuf,
-    /// Directory of the recording whose files are replayed; when not given, the longest that all
-    /// files have in common that were read or written
+    /// Directory of the recording whose files are replayed, or drive whose requests are, as
+    /// MAJOR,MINOR; when not given, the longest directory that all files have in common that were
+    /// read or written, or all drives
     #[arg(long, value_name = "PATH")]
     pub below: Option<String>,
-    /// Factor by which the gaps between calls are shorter, 0.001 to 1000; `max` leaves them out
+    /// Factor by which the gaps between operations are shorter, 0.001 to 1000; `max` leaves them
+    /// out
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed)]
     pub speed: ReplaySpeed,
     /// Minimum latency of each call, as a slower store would have it: a time, up to 60s, or a

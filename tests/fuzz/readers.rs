@@ -308,16 +308,14 @@ fn prompt_blocks(path: &Path) -> Result<String, String> {
 fn recording(path: &Path) -> Result<String, String> {
     let mut outcome = String::new();
     for below in [None, Some("/")] {
-        let found = Recording::read(source::open_file(path, &reading())?);
-        let found = found.map_err(|error| said(&error))?;
-        outcome += &format!("{} {} ", found.skipped().rows.min(2), found.untold().min(2));
-        let part = match Part::of(found, below) {
+        let part = match Part::read(source::open_file(path, &reading())?, below) {
             Ok(part) => part,
             Err(error) => {
                 outcome += &said(&error);
                 continue;
             }
         };
+        outcome += &format!("{} {} ", part.skipped.rows.min(2), part.untold.min(2));
         let order = Order::of(&part).map_err(|error| said(&error))?;
         let lanes: Vec<usize> = order.lanes.iter().map(Vec::len).collect();
         assert_eq!(lanes.iter().sum::<usize>(), part.operations.len());

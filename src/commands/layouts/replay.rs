@@ -1,4 +1,5 @@
-//! `ringfall layouts replay`: an engine's calls on its files, as strace recorded them, done again.
+//! `ringfall layouts replay`: an engine's calls on its files, as strace recorded them, or requests
+//! that a drive was sent, done again.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +12,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
 use ringfall_host::{
-    Machine, ProgressLine, counted, free_bytes, human, human_time, takes_direct_io,
+    BlockDelta, Machine, ProgressLine, counted, free_bytes, human, human_time, takes_direct_io,
 };
 use ringfall_model::cold::caches_below;
 use ringfall_report::show::{
@@ -19,7 +20,7 @@ use ringfall_report::show::{
 };
 use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
-use ringfall_workloads::recording::{FileAction, OpenMode, Order, Part, Recording};
+use ringfall_workloads::recording::{FileAction, OpenMode, Order, Part};
 
 use super::{Output, buffer_bytes, check_place, directory, interrupted, with_setup, work};
 use crate::cli::LayoutsReplayArgs;
@@ -73,8 +74,7 @@ fn read(args: &LayoutsReplayArgs, interrupt: &Interrupt) -> Result<(Part, Order)
     let ends = interrupt.clone();
     let reading = Reading::new(move || ends.is_set(), !args.quiet);
     let reader = open_file(path, &reading).map_err(wrong)?;
-    let recording = Recording::read(reader).map_err(|error| wrong(error.to_string()))?;
-    let part = Part::of(recording, args.below.as_deref());
+    let part = Part::read(reader, args.below.as_deref());
     let part = part.map_err(|error| wrong(error.to_string()))?;
     let order = Order::of(&part).map_err(|error| wrong(error.to_string()))?;
     Ok((part, order))
@@ -89,7 +89,7 @@ fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
     match free_bytes(place) {
         Some(free) if before_bytes.saturating_add(written_bytes) > free => refuse!(
             "the recording finds files of {} and needs {} more, and {} has {} free: free space \
-             there, or replay fewer files with --below",
+             there, replay fewer files with --below, or record a shorter time",
             human(before_bytes),
             human(written_bytes),
             place.display(),
@@ -101,7 +101,7 @@ fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
     if replay.buffer_bytes() > memory {
         refuse!(
             "the recording has {} at work at a time, whose buffers take {}, and {} are left for \
-             them: replay fewer files with --below",
+             them: replay fewer files with --below, or record a shorter time",
             counted(replay.order.lanes.len() as u64, "thread"),
             human(replay.buffer_bytes()),
             human(memory)
@@ -141,7 +141,7 @@ fn long(recorded_ns: u64, speed: Option<f64>) -> Option<String> {
     let about_s = recorded_ns as f64 / 1e9 / speed?;
     (about_s >= LONG_S).then(|| {
         format!(
-            "the replay takes about {}, with the gaps between calls: a higher --speed shortens \
+            "the replay takes about {}, with the gaps of the recording: a higher --speed shortens \
              them, and --speed max leaves them out",
             human_time(about_s * 1e3)
         )
@@ -193,6 +193,19 @@ fn reads_buffered(part: &Part) -> bool {
     })
 }
 
+/// Sentence about the requests that a drive completed meanwhile.
+fn completed(drive: &BlockDelta) -> String {
+    let told = |count: u64, kind: &str, bytes: u64| {
+        format!("{} of {}", counted(count, kind), human(bytes))
+    };
+    format!(
+        "the kernel counted {} and {} on {} meanwhile, with those of others",
+        told(drive.reads, "read", drive.read_bytes),
+        told(drive.writes, "write", drive.write_bytes),
+        drive.device
+    )
+}
+
 fn report(
     args: &LayoutsReplayArgs,
     replay: &Replay<'_>,
@@ -201,6 +214,8 @@ fn report(
 ) -> ReplayReport {
     let (part, order) = (replay.part, replay.order);
     let ReplayOutcome { elapsed_s, operations, differing, first_differing, .. } = outcome;
+    let mut notes = notes(machine, outcome.cached, reads_buffered(part), replay.is_direct);
+    notes.extend(outcome.drive.as_ref().filter(|_| part.follows_all).map(completed));
     ReplayReport {
         ringfall_layout_replay: REPLAY_VERSION,
         version: env!("CARGO_PKG_VERSION"),
@@ -208,6 +223,7 @@ fn report(
         drive: machine.device.as_ref().map(|device| device.name.clone()),
         file_system: machine.mount.as_ref().map(|mount| mount.file_system.clone()),
         recording: args.recording.display().to_string(),
+        operation: if part.follows_all { "request" } else { "call" },
         below: part.below.clone(),
         lanes: order.lanes.len() as u64,
         files_before: part.files_before.len() as u64,
@@ -233,13 +249,14 @@ fn report(
         untold: part.untold,
         unread_lines: part.skipped.rows,
         first_unread: part.skipped.first.clone(),
-        notes: notes(machine, outcome.cached, reads_buffered(part), replay.is_direct),
+        notes,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
+    use ringfall_workloads::recording::Recording;
 
     use super::*;
 

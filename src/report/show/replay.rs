@@ -1,4 +1,4 @@
-//! An engine's recorded calls on files beside those that a replay made.
+//! An engine's recorded calls on files, or requests to a drive, beside those that a replay made.
 
 use ringfall_host::counted;
 use ringfall_model::facts::{CallsInFlight, ReplayedOperations};
@@ -23,7 +23,7 @@ const COPIED_SHARE: f64 = 0.001;
 /// Factor between the calls in flight, recorded and here, above which latencies are not compared.
 const IN_FLIGHT_TIMES: f64 = 1.5;
 
-/// A recording of an engine's calls that was replayed on a drive.
+/// A recording of an engine's calls, or of requests to a drive, that was replayed on a drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ReplayReport {
@@ -39,7 +39,10 @@ pub struct ReplayReport {
     pub file_system: Option<String>,
     /// File with the recording.
     pub recording: String,
-    /// Directory of the recording whose files were replayed.
+    /// Kind of the recorded operations: `call` on files, or `request` to a drive.
+    pub operation: &'static str,
+    /// Directory of the recording whose files were replayed; of requests, the numbers of the drives
+    /// (`MAJOR,MINOR`).
     pub below: String,
     /// Number of threads that replayed: of the recording, as many as were at work at a time.
     pub lanes: u64,
@@ -65,11 +68,12 @@ pub struct ReplayReport {
     pub differing: u64,
     /// Sentence about the first of these; null where there are none.
     pub first_differing: Option<String>,
-    /// Calls on these files that were not replayed.
+    /// Calls on these files, or requests, that were not replayed.
     pub not_replayed: Vec<NotReplayed>,
-    /// Number of recorded calls on other files.
+    /// Number of recorded calls on other files, or of requests to other drives.
     pub elsewhere: u64,
-    /// Number of recorded calls without a known path, or without an end.
+    /// Number of recorded calls without a known path, or without an end; of requests, without a
+    /// beginning or an end.
     pub untold: u64,
     /// Number of lines of the recording that could not be read.
     pub unread_lines: u64,
@@ -89,12 +93,13 @@ pub struct InjectedLatency {
     pub p99_us: f64,
 }
 
-/// Recorded calls of one name that were not replayed.
+/// Recorded calls or requests of one name that were not replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NotReplayed {
     /// Name of the system call; `failed`: of any, with an error that another drive need not have;
     /// `linked`: of any on a symbolic link itself, or behind one that led to several directories.
+    /// Kind of requests: `discard`, `flush`, `failed` or `other`.
     pub call: &'static str,
     /// Number of calls of that name in the recording.
     pub count: u64,
@@ -121,6 +126,7 @@ fn ratio(one: &ReplayedOperations) -> Option<f64> {
 impl ReplayReport {
     /// Sentence about the time that calls took here.
     pub fn verdict(&self) -> String {
+        let operation = self.operation;
         let count: u64 = self.operations.iter().map(|one| one.count).sum();
         if let Some(first) = &self.first_differing
             && self.differing as f64 > DIFFERING_SHARE * (count + self.differing) as f64
@@ -134,9 +140,13 @@ impl ReplayReport {
         }
         let compared: Vec<_> = self.operations.iter().filter(|one| is_comparable(one)).collect();
         if compared.is_empty() {
+            let of_strace = match self.is_of_requests() {
+                true => "",
+                false => " and took so long that strace's own time is a small part of it",
+            };
             return format!(
-                "no verdict: no kind of recorded calls has {COMPARED_MIN} that were replayed and \
-                 took so long that strace's own time is a small part of it"
+                "no verdict: no kind of recorded {operation}s has {COMPARED_MIN} that were \
+                 replayed{of_strace}"
             );
         }
         let sum =
@@ -152,13 +162,15 @@ impl ReplayReport {
         let told =
             |one: &&ReplayedOperations| Some(format!("{} {}", one.name, digits(ratio(one)?, 3)));
         let told: Vec<String> = named.iter().filter_map(told).collect();
-        let calls = match compared.len() == self.operations.len() {
-            true => "the recorded calls",
-            false => "the recorded calls that can be compared",
+        let compared = match compared.len() == self.operations.len() {
+            true => "",
+            false => " that can be compared",
         };
         let all = digits(replayed_s / recorded_s, 3);
         let here = if self.injected.is_some() { "here, slowed down" } else { "here" };
-        let mut verdict = format!("{calls} take {all} times as long {here}: {}", told.join(", "));
+        let told = told.join(", ");
+        let mut verdict =
+            format!("the recorded {operation}s{compared} take {all} times as long {here}: {told}");
         let copied: u64 = self.not_replayed.iter().map(|left| left.bytes).sum();
         let moved: u64 = self.operations.iter().map(|one| one.bytes).sum();
         let share = copied as f64 / (copied + moved).max(1) as f64;
@@ -169,10 +181,16 @@ impl ReplayReport {
         }
         if self.is_in_flight_otherwise() {
             let [here, recorded] = self.means_in_flight();
-            verdict +=
-                &format!("; with {here} calls in flight in place of {recorded}: see the note");
+            verdict += &format!(
+                "; with {here} {operation}s in flight in place of {recorded}: see the note"
+            );
         }
         verdict
+    }
+
+    /// Whether requests to a drive were recorded, in place of calls on files.
+    fn is_of_requests(&self) -> bool {
+        self.operation == "request"
     }
 
     /// Whether the calls in flight differ so much that latencies can't be compared.
@@ -199,7 +217,8 @@ impl ReplayReport {
         let strace = "more than a tenth of their time in the recording may be strace's, which \
                       stops each call twice and handles one thread at a time";
         no_ratio(strace, |one| !is_timed(one));
-        let few = format!("they are fewer than {COMPARED_MIN} calls");
+        let operation = self.operation;
+        let few = format!("they are fewer than {COMPARED_MIN} {operation}s");
         no_ratio(&few, |one| is_timed(one) && !is_comparable(one));
         if self.is_in_flight_otherwise() {
             let [here, recorded] = self.means_in_flight();
@@ -208,8 +227,8 @@ impl ReplayReport {
                 _ => "; --speed 1 keeps the gaps of the recording",
             };
             told.push(format!(
-                "latencies are not comparable: on average {here} calls were in flight here, and \
-                 {recorded} in the recording{slower}"
+                "latencies are not comparable: on average {here} {operation}s were in flight \
+                 here, and {recorded} in the recording{slower}"
             ));
         }
         told
@@ -224,12 +243,16 @@ impl ReplayReport {
         });
         let calls: Vec<String> = calls.collect();
         let mut told = Vec::new();
+        let [of_these, lacking] = match self.is_of_requests() {
+            true => ["requests", "a beginning or an end"],
+            false => ["calls on these files", "a known path or an end"],
+        };
         if !calls.is_empty() {
-            told.push(format!("calls on these files that can't be replayed: {}", calls.join(", ")));
+            told.push(format!("{of_these} that can't be replayed: {}", calls.join(", ")));
         }
         if self.untold > 0 {
-            let calls = counted(self.untold, "call");
-            told.push(format!("left out, without a known path or an end: {calls}"));
+            let untold = counted(self.untold, self.operation);
+            told.push(format!("left out, without {lacking}: {untold}"));
         }
         if let Some(first) = &self.first_unread {
             let lines = counted(self.unread_lines, "line");
@@ -255,10 +278,11 @@ pub fn replay_page(report: &ReplayReport) -> String {
     let mut head = |head: &str, text: &str| wrapped(&mut page, &format!("{head:<11}"), text);
     head("verdict", &report.verdict());
     let s = |seconds: f64| digits(seconds, 3);
+    let operation = report.operation;
     let gaps = match report.speed {
-        None => "without gaps between calls".to_owned(),
-        Some(1.0) => "with the gaps between calls".to_owned(),
-        Some(speed) => format!("with the gaps between calls divided by {speed}"),
+        None => format!("without gaps between {operation}s"),
+        Some(1.0) => format!("with the gaps between {operation}s"),
+        Some(speed) => format!("with the gaps between {operation}s divided by {speed}"),
     };
     let (recorded, here) = (s(report.recorded_s), s(report.replayed_s));
     head("duration", &format!("{here} s, {gaps}; {recorded} s in the recording"));
@@ -267,13 +291,13 @@ pub fn replay_page(report: &ReplayReport) -> String {
     head(
         "in flight",
         &format!(
-            "{mean} calls while there was any, {most} at most; {recorded_mean} and \
+            "{mean} {operation}s while there was any, {most} at most; {recorded_mean} and \
              {recorded_most} in the recording"
         ),
     );
     if let Some(InjectedLatency { p50_us, p99_us }) = report.injected {
         let [p50, p99] = [p50_us, p99_us].map(|us| digits(us / 1e3, 3));
-        let told = format!("a minimum latency of each call, P50 {p50} ms and P99 {p99} ms");
+        let told = format!("a minimum latency of each {operation}, P50 {p50} ms and P99 {p99} ms");
         head("injected", &format!("{told}; the figures below include it"));
     }
     let on = [report.file_system.as_deref(), report.drive.as_deref()];
@@ -281,22 +305,29 @@ pub fn replay_page(report: &ReplayReport) -> String {
     head("place", &format!("{} ({})", report.place, on.join(" on ")));
     let ReplayReport { recording, below, lanes, elsewhere, files_before, .. } = report;
     let gib = digits(report.gib_before, 3);
-    head(
-        "recording",
-        &format!(
-            "{recording}: calls below {below}, {} at a time; left out: {} on other files; there \
-             before: {} of {gib} GiB",
-            counted(*lanes, "thread"),
-            counted(*elsewhere, "call"),
-            counted(*files_before, "file")
+    let (elsewhere, files) = (counted(*elsewhere, operation), counted(*files_before, "file"));
+    let told = match report.is_of_requests() {
+        true => format!(
+            "requests to {below}, {lanes} at a time; left out: {elsewhere} to other drives; \
+             touched: {gib} GiB, written before"
         ),
-    );
+        false => format!(
+            "calls below {below}, {} at a time; left out: {elsewhere} on other files; there \
+             before: {files} of {gib} GiB",
+            counted(*lanes, "thread")
+        ),
+    };
+    head("recording", &format!("{recording}: {told}"));
     page.push('\n');
     page.push_str(&operations_table(&report.operations));
     page.push('\n');
-    let legend = "was: in the recording, with the time that strace adds to each call; is: here; \
-                  P50 and P99 in ms, sums in s; ratio: of the sums";
-    wrapped(&mut page, "  ", legend);
+    let was = match report.is_of_requests() {
+        true => "from issue to completion; is: here, the whole call",
+        false => "with the time that strace adds to each call; is: here",
+    };
+    let legend =
+        format!("was: in the recording, {was}; P50 and P99 in ms, sums in s; ratio: of the sums");
+    wrapped(&mut page, "  ", &legend);
     let compared = report.not_compared();
     for note in compared.iter().chain(&report.not_replayed()).chain(&report.notes) {
         wrapped(&mut page, "  note: ", note);
@@ -344,6 +375,7 @@ mod tests {
             drive: Some("nvme0n1".to_owned()),
             file_system: Some("xfs".to_owned()),
             recording: "engine.strace".to_owned(),
+            operation: "call",
             below: "/data/kv".to_owned(),
             lanes: 4,
             files_before: 2,

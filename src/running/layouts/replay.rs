@@ -1,5 +1,6 @@
-//! A recording of an engine's calls on files, done again: a thread for each lane, whose operations
-//! begin when those that they followed have ended, and as much later as in the recording.
+//! A recording of an engine's calls on files, or of requests to drives as such calls, done again: a
+//! thread for each lane, whose operations begin when those that they followed have ended, and as
+//! much later as in the recording.
 //!
 //! Not here: what follows what (`ringfall_workloads::recording`).
 
@@ -22,8 +23,8 @@ use ringfall_engine::files::{
     FileLoad, FileRequest, FileScript, FileStep, FileTile, FileWorkers, Marks, OpenHow, StepKind,
     close, run,
 };
-use ringfall_host::Machine;
 use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{BlockDelta, Machine};
 use ringfall_model::facts::{CallsInFlight, ReplayLatency, ReplayedOperations};
 use ringfall_workloads::recording::{
     After, FileAction, LaneOperation, OpenMode, Order, Part, RecordedOperation,
@@ -80,6 +81,8 @@ pub struct ReplayOutcome {
     pub first_differing: Option<String>,
     /// Sentence about reads that a cache served and not the drive.
     pub cached: Option<String>,
+    /// Requests that the drive completed meanwhile, those of others too, as the kernel counts them.
+    pub drive: Option<BlockDelta>,
     /// Calls in flight, as they were recorded.
     pub recorded_in_flight: CallsInFlight,
     /// The same of the replay.
@@ -197,10 +200,11 @@ impl Replay<'_> {
         let calls = self.part.operations.iter().filter(|operation| operation.is_call);
         let recorded = calls.map(|call| (call.begin_ns, call.end_ns())).collect();
         let read_bytes = counts.kinds[StepKind::Read as usize].bytes;
-        let cached = before
-            .zip(after)
-            .and_then(|(before, after)| before.warning(&after, machine, read_bytes));
-        let outcome = ReplayOutcome { cached, ..counts.outcome(recorded) };
+        let counted = before.zip(after);
+        let cached =
+            counted.as_ref().and_then(|(before, after)| before.warning(after, machine, read_bytes));
+        let drive = counted.and_then(|(before, after)| before.disk(&after, machine));
+        let outcome = ReplayOutcome { cached, drive, ..counts.outcome(recorded) };
         Ok((!self.interrupt.is_set()).then_some(outcome))
     }
 }
@@ -327,6 +331,7 @@ impl Counts {
             differing: self.differing,
             first_differing: self.first_differing.map(|(_, told)| told),
             cached: None,
+            drive: None,
             recorded_in_flight: in_flight(recorded),
             in_flight: in_flight(self.spans),
         }

@@ -21,6 +21,12 @@ impl Counted {
         Some(Counted { disk: BlockCounters::read(numbers)?, chain })
     }
 
+    /// Requests that the disk of the machine completed between this reading and a later one.
+    pub(crate) fn disk(&self, later: &Counted, machine: &Machine) -> Option<BlockDelta> {
+        let disk = &machine.device.as_ref()?.name;
+        Some(BlockDelta::between(disk, self.disk, later.disk))
+    }
+
     /// Sentence about `read_bytes` of reads between this reading and a later one, where a cache
     /// served some of them.
     pub(crate) fn warning(
@@ -29,8 +35,7 @@ impl Counted {
         machine: &Machine,
         read_bytes: u64,
     ) -> Option<String> {
-        let disk = &machine.device.as_ref()?.name;
-        let disk = BlockDelta::between(disk, self.disk, later.disk);
+        let disk = self.disk(later, machine)?;
         let links = &machine.device_chain;
         let chain = BlockDelta::of_links(links, &self.chain, &later.chain);
         let reached = reached_bytes(links, &chain, &disk);

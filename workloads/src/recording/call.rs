@@ -172,7 +172,7 @@ fn time(text: &str) -> Result<(u64, &str), String> {
 }
 
 /// Seconds with a fraction as ns.
-fn seconds(text: &str) -> Option<u64> {
+pub(super) fn seconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.')?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if !(digits(whole) && digits(fraction) && (1..=9).contains(&fraction.len())) {

@@ -1,8 +1,11 @@
-//! The part of a recording that lies below one directory, and what must be there before it begins.
+//! The part of a recording that lies below one directory, or on drives, and what must be there
+//! before it begins.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::sync::Arc;
 
+use super::blocks;
 use super::operation::{FileAction, LeftOutCalls, RecordedOperation};
 use super::strace::{Recording, normal};
 use super::tree::{FileBefore, ITSELF, Names, Tree};
@@ -12,10 +15,10 @@ use crate::source::Skipped;
 /// Directories in which no data of a program lies.
 const OF_SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// Operations below one directory.
+/// Operations below one directory, or requests to drives as operations on one file.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// Directory in the recording, a whole path.
+    /// Directory in the recording, a whole path; or the numbers of the drives, `MAJOR,MINOR`.
     pub below: String,
     /// Paths below it by number.
     pub names: Vec<Arc<str>>,
@@ -27,12 +30,14 @@ pub struct Part {
     pub directories_before: Vec<Arc<str>>,
     /// Most space that what is written takes at a time, besides what must be there before, bytes.
     pub written_bytes: u64,
-    /// Number of calls on these files that are not done again, by name of the system call;
-    /// `failed`: of any, with an error that another drive need not have.
+    /// Number of calls on these files that are not done again, by name of the system call, or of
+    /// such requests: `discard`, `flush`, `other`; `failed`: of any, with an error that another
+    /// drive need not have.
     pub left_out: BTreeMap<&'static str, LeftOutCalls>,
-    /// Number of calls on other files.
+    /// Number of calls on other files, or of requests to other drives.
     pub elsewhere: u64,
-    /// Number of calls without a path that is known, or without an end.
+    /// Number of calls without a path that is known, or without an end; of requests, without a
+    /// beginning or an end.
     pub untold: u64,
     /// Time that strace adds to a call on average while it handles no other thread's, at most, ns.
     pub strace_ns: u64,
@@ -40,6 +45,9 @@ pub struct Part {
     pub skipped: Skipped,
     /// Operations in the order in which they began.
     pub operations: Vec<RecordedOperation>,
+    /// Whether the operations are requests to drives, each of which follows all that had ended when
+    /// it began.
+    pub follows_all: bool,
     /// Nearest directory above each name that has a name here, but for the directory of all.
     pub(super) parents: Vec<Option<u32>>,
     /// File that each handle has open, whatever its name is later; none for a directory.
@@ -47,6 +55,20 @@ pub struct Part {
 }
 
 impl Part {
+    /// Reads a recording: calls on files below a directory, or requests to a drive of those
+    /// numbers, `MAJOR,MINOR`. It is of requests where any of its first lines tells of one.
+    ///
+    /// # Errors
+    /// It can't be read, holds nothing of the kind, or more than memory is meant for.
+    pub fn read(mut reader: impl BufRead, below: Option<&str>) -> Result<Part, Error> {
+        let first = reader.fill_buf();
+        let first = first.map_err(|error| Error::new(format!("reading it failed: {error}")))?;
+        match blocks::are_requests(first) {
+            true => blocks::read(reader, below),
+            false => Part::of(Recording::read(reader)?, below),
+        }
+    }
+
     /// Takes what lies below a directory; without one, below the longest that all files have in
     /// common that were read or written.
     ///

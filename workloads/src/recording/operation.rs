@@ -1,5 +1,7 @@
 //! Operations of a recording.
 
+/// Flag of `pwritev2` with which the data of a write is made durable.
+pub(super) const RWF_DSYNC: u32 = 0x2;
 /// Flag of `pwritev2` with which a write goes to the end of the file.
 pub(super) const RWF_APPEND: u32 = 0x10;
 

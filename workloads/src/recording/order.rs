@@ -11,6 +11,7 @@
 //! | that changes the flags of an open file | all that used it |
 //! | on an open file | its opening |
 //! | read, sync | the last write of each lane to the file |
+//! | request to a drive | all that had ended when it began |
 //!
 //! Every one of them began earlier, so no two wait for each other. Threads that were not alive at
 //! the same time share a lane.
@@ -176,8 +177,8 @@ fn lanes(operations: &[RecordedOperation]) -> Result<BTreeMap<u32, u32>, Error> 
     }
     if free.len() > LANES_MAX {
         return Err(Error::new(format!(
-            "{} threads were at work at a time, and {LANES_MAX} can be: record fewer, or give a \
-             directory that fewer use with --below",
+            "{} operations were at work at a time, and {LANES_MAX} can be: record fewer, or give a \
+             directory or drive that fewer use with --below",
             free.len()
         )));
     }
@@ -185,6 +186,9 @@ fn lanes(operations: &[RecordedOperation]) -> Result<BTreeMap<u32, u32>, Error> 
 }
 
 fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
+    if part.follows_all {
+        return vec![(Shared::File(0), Use::Change)];
+    }
     let parent = |name: u32| part.parents[name as usize];
     let of_name = |name: u32, by: Use| {
         let by = if operation.failure.is_some() { Use::Read } else { by };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::ahead::Ahead;
 use super::call::{Answer, Call, Halves, Told, descriptor, string, unescaped, working_directory};
 use super::operation::{
-    Failure, FileAction, LeftOutCalls, OpenMode, RWF_APPEND, RecordedOperation,
+    Failure, FileAction, LeftOutCalls, OpenMode, RWF_APPEND, RWF_DSYNC, RecordedOperation,
 };
 use super::processes::Processes;
 use crate::error::Error;
@@ -19,7 +19,7 @@ use crate::source::lines::{Line, Lines, Unusable, too_long, unread};
 use links::{Directories, Links};
 
 /// Most operations of a recording, which take about 80 bytes each, and as much again in order.
-const OPERATIONS_MAX: usize = 4 << 20;
+pub(super) const OPERATIONS_MAX: usize = 4 << 20;
 /// Most memory for names, bytes.
 pub(super) const NAME_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// Memory of a name, besides its text, up to the order of the operations, bytes.
@@ -35,7 +35,8 @@ const DESCRIPTORS_MAX: usize = if cfg!(test) { 1 << 16 } else { 16 << 20 };
 /// Longest path of Linux, bytes.
 const PATH_BYTES_MAX: usize = 4096;
 /// Next step where a file holds nothing of use.
-const WANTED: &str = "record with `strace -f -ttt -T -y -o FILE PROGRAM`";
+const WANTED: &str = "record with `strace -f -ttt -T -y -o FILE PROGRAM`, or requests to a drive \
+                      with `tools/block-requests.bt`";
 /// Reason why calls that failed are counted as left out.
 const FAILED: &str = "failed";
 
@@ -97,7 +98,9 @@ impl Recording {
                 Err(why) => strace.found.skipped.count(number, || why),
             }
             if halves.is_relative() {
-                return Err(Error::new(format!("its times begin at 0: {WANTED}, without -r")));
+                return Err(Error::new(format!(
+                    "its times begin at 0: run strace without -r; {WANTED}"
+                )));
             }
             if let Some((parent, shares)) = strace.begun.take()
                 && let Some(child) = lines.answer(parent, number)?
@@ -805,7 +808,7 @@ fn is_word(c: char) -> bool {
 fn move_flags(told: &str) -> Result<u32, String> {
     let flag = |word: &str| match word.split(' ').next().unwrap_or_default() {
         "RWF_HIPRI" => Some(0x1),
-        "RWF_DSYNC" => Some(0x2),
+        "RWF_DSYNC" => Some(RWF_DSYNC),
         "RWF_SYNC" => Some(0x4),
         "RWF_NOWAIT" => Some(0x8),
         "RWF_APPEND" => Some(RWF_APPEND),

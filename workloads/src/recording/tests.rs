@@ -1,5 +1,6 @@
 use super::*;
 
+mod blocks;
 mod followed;
 
 /// Lines of strace on files below `/kv`, each with its thread; a call begins at the given
