@@ -2,16 +2,18 @@
 //! makes in an engine's place.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ringfall_host::takes_direct_io;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::media::{is_root, tool, unmount};
 use crate::support::{
-    Scratch, assert_fails, assert_valid_as, ended_well, finish, output, skipped, spawn, text,
-    wait_until,
+    Scratch, assert_fails, assert_valid_as, ended_well, finish, output, skipped, spawn, spawn_to,
+    text, wait_until,
 };
 
 /// Beginning of the name of a comparison's directory.
@@ -666,6 +668,98 @@ fn a_recording_is_replayed_with_its_counts_and_bytes() {
     assert_fails(&replay(&scratch, &[]), 2, &["no directory in common", "--below"]);
     assert_fails(&replay(&scratch, &["--below", "/none"]), 2, &["no call on a file below /none"]);
     assert!(!scratch.store().exists());
+}
+
+/// Counts and bytes of the reads and writes of a replay that went well.
+fn replayed(scratch: &Scratch, more: &[&str]) -> (Value, [(u64, u64); 2]) {
+    let ended = replay(scratch, &[&["--json", "l.json"][..], more].concat());
+    let page = text(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{page}");
+    let found: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("l.json")).unwrap()).unwrap();
+    assert_valid_as("layout-replay", &found);
+    assert_eq!((&found["operation"], &found["differing"]), (&"request".into(), &0.into()));
+    assert!(page.contains("requests in flight") || page.contains("requests while"), "{page}");
+    let of = |name: &str| {
+        let operations = found["operations"].as_array().unwrap();
+        let of_kind = operations.iter().find(|one| one["name"] == name);
+        of_kind
+            .map_or((0, 0), |one| (one["count"].as_u64().unwrap(), one["bytes"].as_u64().unwrap()))
+    };
+    let kinds = [of("read"), of("write")];
+    (found, kinds)
+}
+
+/// Of a drive, as `tools/block-requests.bt` wrote them of fio, in lines that are not in order.
+#[test]
+fn recorded_requests_are_replayed_with_their_counts_and_bytes() {
+    let scratch = Scratch::new("layouts-requests");
+    let recorded = include_str!("data/block_requests.txt");
+    std::fs::write(scratch.file("recorded"), format!("noise\n{recorded}8,1 cut o")).unwrap();
+    // Nothing was issued twice or failed, so that what was issued is what is replayed.
+    let issued = |kind: char| {
+        let lines = recorded.lines().filter_map(|line| line.split_once(" D "));
+        let lines = lines.filter(|(_, rest)| rest.starts_with(kind));
+        let sectors = lines.map(|(_, rest)| rest.split(' ').nth(3).unwrap().parse::<u64>());
+        let sectors: Vec<u64> = sectors.map(Result::unwrap).collect();
+        (sectors.len() as u64, sectors.iter().sum::<u64>() * 512)
+    };
+    assert_eq!(issued('R'), (30, 30 << 17), "fio's, of 128 KiB");
+    for more in [&["--speed", "1", "--below", "254,0"][..], &["--speed", "max"]] {
+        let (found, kinds) = replayed(&scratch, more);
+        assert_eq!(kinds, [issued('R'), issued('W')]);
+        assert_eq!(found["below"], "254,0");
+        let left_out =
+            r#"[{"bytes":0,"call":"discard","count":1},{"bytes":0,"call":"flush","count":6}]"#;
+        assert_eq!(found["not_replayed"].to_string(), left_out);
+        assert_eq!((&found["untold"], &found["unread_lines"]), (&0.into(), &2.into()));
+        // At most all of it; fio's parts lie beside each other in 64 MiB.
+        let before_gib = found["gib_before"].as_f64().unwrap() * f64::from(1 << 30);
+        assert!(before_gib <= (issued('R').1 + issued('W').1 + 8 * 4096) as f64, "{found}");
+        assert_eq!(found["recorded_in_flight"]["most"], 4, "fio's depth");
+        assert!(!scratch.store().exists());
+    }
+    assert_fails(&replay(&scratch, &["--below", "8,1"]), 2, &["of drives 254,0: give another"]);
+    let part = recorded.lines().find(|line| line.contains(" D R")).unwrap();
+    std::fs::write(scratch.file("recorded"), part).unwrap();
+    assert_fails(&replay(&scratch, &[]), 2, &["issued and completed: record the drive itself"]);
+}
+
+/// The script for bpftrace, of reads that this test makes.
+#[test]
+fn requests_recorded_here_are_replayed() {
+    let scratch = Scratch::new("layouts-bpftrace");
+    std::fs::write(scratch.file("read"), vec![1; 1 << 20]).unwrap();
+    let file = std::fs::File::open(scratch.file("read")).unwrap();
+    file.sync_all().unwrap();
+    let drive = file.metadata().unwrap().dev();
+    let numbers = [rustix::fs::major(drive), rustix::fs::minor(drive)].map(|one| one.to_string());
+    let is_disk = Path::new("/sys/dev/block").join(numbers.join(":")).join("queue").exists();
+    let traces = is_root() && tool("bpftrace", &["--version"]).is_ok();
+    if !traces || !is_disk || takes_direct_io(&scratch.path) != Some(true) {
+        let why = "it needs root, bpftrace and a directory on a whole disk";
+        return skipped("tools/block-requests.bt", why);
+    }
+    let mut trace = Command::new("bpftrace");
+    trace.args(["-q", "tools/block-requests.bt"]).args(numbers);
+    let trace = spawn_to(trace, std::fs::File::create(scratch.file("recorded")).unwrap().into());
+    let completed = || {
+        let recorded = std::fs::read_to_string(scratch.file("recorded")).unwrap();
+        recorded.lines().filter(|line| line.contains(" C R")).count() as u64
+    };
+    wait_until("the trace has seen reads", || {
+        let mut read = Command::new("dd");
+        read.args(["if=read", "of=/dev/null", "bs=64k", "iflag=direct"]);
+        read.current_dir(&scratch.path);
+        ended_well(output(read));
+        completed() > 32
+    });
+    kill_process(Pid::from_child(&trace), Signal::INT).unwrap();
+    ended_well(finish(trace));
+    let (found, [reads, _]) = replayed(&scratch, &["--speed", "max"]);
+    let untold = found["untold"].as_u64().unwrap();
+    assert!((completed() - untold..=completed()).contains(&reads.0), "{found}");
+    assert!(reads.1 >= 1 << 20, "{found}");
 }
 
 #[test]

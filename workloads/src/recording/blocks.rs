@@ -190,7 +190,7 @@ fn event(line: &str) -> Option<Option<Event>> {
     let rwbs = words.next()?;
     // A flush before a write is a request of its own.
     let after_flush = rwbs.strip_prefix('F').unwrap_or(rwbs);
-    let kind = match after_flush.as_bytes().first() {
+    let mut kind = match after_flush.as_bytes().first() {
         Some(b'R') => Kind::Read,
         Some(b'W') => Kind::Write { durable: after_flush.contains('F') },
         Some(b'D') => Kind::Other("discard"),
@@ -206,6 +206,10 @@ fn event(line: &str) -> Option<Option<Event>> {
         begin = sector.checked_mul(SECTOR_BYTES).filter(|begin| *begin <= i64::MAX as u64)?;
         bytes =
             sectors.checked_mul(SECTOR_BYTES as u32).filter(|bytes| *bytes <= i32::MAX as u32)?;
+    }
+    if bytes == 0 && !matches!(kind, Kind::Other(_)) {
+        // It ends a write that was a flush alone.
+        kind = Kind::Other("flush");
     }
     Some(Some(Event { time_ns, drive, step, kind, begin, bytes }))
 }
