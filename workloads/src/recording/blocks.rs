@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::source::Skipped;
 use crate::source::lines::{Line, Lines, Unusable, too_long, unread};
 
-/// Most issues and completions, which take about 50 bytes each.
+/// Most issues and completions, two of each request, which take about 50 bytes each.
 const EVENTS_MAX: usize = 2 * OPERATIONS_MAX;
 /// Unit of addresses and lengths, whatever the drive's block, bytes.
 const SECTOR_BYTES: u64 = 512;
@@ -97,11 +97,6 @@ pub(super) fn read(reader: impl BufRead, only: Option<&str>) -> Result<Part, Err
     // The lines of several processors need not be in order.
     events.sort_by_key(|event| event.time_ns);
     let requests = completed(&mut part, &events);
-    if requests.len() > OPERATIONS_MAX {
-        return Err(Error::new(format!(
-            "it has more than {OPERATIONS_MAX} reads and writes: record a shorter time"
-        )));
-    }
     if requests.is_empty() {
         return Err(Error::new(match only {
             Some(typed) if !all.is_empty() => format!(
@@ -190,7 +185,7 @@ fn event(line: &str) -> Option<Option<Event>> {
     let rwbs = words.next()?;
     // A flush before a write is a request of its own.
     let after_flush = rwbs.strip_prefix('F').unwrap_or(rwbs);
-    let mut kind = match after_flush.as_bytes().first() {
+    let kind = match after_flush.as_bytes().first() {
         Some(b'R') => Kind::Read,
         Some(b'W') => Kind::Write { durable: after_flush.contains('F') },
         Some(b'D') => Kind::Other("discard"),
@@ -200,16 +195,18 @@ fn event(line: &str) -> Option<Option<Event>> {
     let (mut begin, mut bytes) = (0, 0);
     if !matches!(kind, Kind::Other(_)) {
         let words: Vec<&str> = words.collect();
-        let plus = words.iter().position(|word| *word == "+")?;
+        let Some(plus) = words.iter().position(|word| *word == "+") else {
+            return matches!(step, Step::Complete { .. }).then_some(None);
+        };
         let sector: u64 = words.get(plus.checked_sub(1)?)?.parse().ok()?;
         let sectors: u32 = words.get(plus + 1)?.parse().ok()?;
         begin = sector.checked_mul(SECTOR_BYTES).filter(|begin| *begin <= i64::MAX as u64)?;
         bytes =
             sectors.checked_mul(SECTOR_BYTES as u32).filter(|bytes| *bytes <= i32::MAX as u32)?;
-    }
-    if bytes == 0 && !matches!(kind, Kind::Other(_)) {
-        // It ends a write that was a flush alone.
-        kind = Kind::Other("flush");
+        // It ends a write that was a flush alone; blkparse tells no sectors of it.
+        if bytes == 0 {
+            return Some(None);
+        }
     }
     Some(Some(Event { time_ns, drive, step, kind, begin, bytes }))
 }
