@@ -33,7 +33,7 @@ use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
 use ringfall_running::source;
 use ringfall_running::source::{Reading, RecordedTrace};
-use ringfall_workloads::recording::{Order, Part, Recording};
+use ringfall_workloads::recording::{Order, Part};
 use ringfall_workloads::source::Rows as _;
 use ringfall_workloads::trace::TraceFigures;
 
