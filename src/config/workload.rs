@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::config::{Persona, PrefixReads, RagConfig};
+use ringfall_workloads::layout::LayoutPlan;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -122,6 +123,7 @@ impl Plan {
                 }
                 Some(_) => PrefixReads::AtOnce,
             },
+            chunk_tokens: self.layout_plan.as_ref().map_or(1, LayoutPlan::whole_tokens),
             prefill_tokens_per_s: self.prefill_tokens_per_s,
             generation_mode: self.generation_mode,
             phases: self.phases,

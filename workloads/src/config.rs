@@ -222,6 +222,10 @@ pub struct WorkloadConfig {
     pub history_reads: HistoryReads,
     /// Order in which it reads them, and the blocks of a trace.
     pub prefix_reads: PrefixReads,
+    /// Tokens of a context of which all are stored or none, at least 1: those that are left at its
+    /// end are not stored, and are computed again by whoever finds the others. Documents and what
+    /// is read by [`PhaseMode::DecodeOnly`] are stored whole.
+    pub chunk_tokens: u32,
     /// Speed at which tokens that were looked for and not found are computed again, tokens/s, for
     /// one request after another; 0: at once, as in the reference benchmark.
     pub prefill_tokens_per_s: f64,
@@ -281,6 +285,7 @@ impl Default for WorkloadConfig {
             decode_reads: DecodeReads::Batch,
             history_reads: HistoryReads::All,
             prefix_reads: PrefixReads::Each,
+            chunk_tokens: 1,
             prefill_tokens_per_s: 0.0,
             generation_mode: GenerationMode::Realistic,
             generation_fast_ms: 2.0,
@@ -412,6 +417,7 @@ impl WorkloadConfig {
         at_least_one("rag.top_k", u64::from(self.rag.top_k))?;
         at_least_one("rag.chunk_tokens", u64::from(self.rag.chunk_tokens))?;
         at_least_one("rag.chunk_bytes_max", self.rag.chunk_bytes_max)?;
+        at_least_one("chunk_tokens", u64::from(self.chunk_tokens))?;
         at_least_one("decode_batch_tokens", u64::from(self.decode_batch_tokens))?;
         at_least_one("decode_only_entries_per_user", u64::from(self.decode_only_entries_per_user))?;
         at_least_one("decode_only_entry_tokens", u64::from(self.decode_only_entry_tokens))?;
@@ -467,6 +473,14 @@ impl WorkloadConfig {
         (u64::from(tokens) * per_token / self.tensor_parallel).max(1)
     }
 
+    /// Number of these tokens that are stored where so many of the same context come before them:
+    /// those of the chunks that end in them.
+    pub(crate) fn stored_tokens(&self, before: u64, tokens: u32) -> u32 {
+        let chunk_tokens = u64::from(self.chunk_tokens);
+        let whole = |tokens: u64| tokens - tokens % chunk_tokens;
+        u32::try_from(whole(before + u64::from(tokens)) - whole(before)).unwrap_or(u32::MAX)
+    }
+
     /// Time in which tokens that were not found are computed again, ns.
     pub(crate) fn recompute_ns(&self, tokens: u64) -> u64 {
         match self.prefill_tokens_per_s {
@@ -500,13 +514,14 @@ mod tests {
     fn the_defaults_are_valid_and_nonsense_is_named() {
         WorkloadConfig::default().validate().unwrap();
         type Breaking = fn(&mut WorkloadConfig);
-        let broken: [(&str, Breaking); 6] = [
+        let broken: [(&str, Breaking); 7] = [
             ("prefix_probability", |c| c.prefix_probability = f64::NAN),
             ("context_tokens", |c| c.personas[0].context_tokens = [0, 5]),
             ("think_time_s", |c| c.personas[1].think_time_s = [2.0, 1.0]),
             ("personas", |c| c.personas.clear()),
             ("num_users", |c| c.num_users = 0),
             ("tensor_parallel", |c| c.tensor_parallel = 0),
+            ("chunk_tokens", |c| c.chunk_tokens = 0),
         ];
         for (name, breaking) in broken {
             let mut config = WorkloadConfig::default();

@@ -165,8 +165,37 @@ impl Request {
         }
     }
 
+    /// Tokens of the turn's entry that are stored, of the last chunk of its context on.
+    fn own_stored_tokens(&self, config: &WorkloadConfig) -> u32 {
+        let before = match config.history_reads {
+            HistoryReads::All => self.history_tokens(0),
+            HistoryReads::Last => 0,
+        };
+        match config.phases {
+            PhaseMode::DecodeOnly => self.own_tokens(config),
+            _ => config.stored_tokens(before, self.own_tokens(config)),
+        }
+    }
+
     fn own_bytes(&self, config: &WorkloadConfig) -> u64 {
-        config.entry_bytes(self.own_tokens(config))
+        config.entry_bytes(self.own_stored_tokens(config))
+    }
+
+    /// Tokens of the earlier turns from this one on.
+    fn history_tokens(&self, first: u32) -> u64 {
+        self.past.history[first as usize..].iter().map(|turn| u64::from(turn.tokens)).sum()
+    }
+
+    /// Entries of the earlier turns from this one on, with their tokens that are stored, but for
+    /// those that fill no chunk. Queued turns have no tokens yet.
+    fn history_entries(&self, config: &WorkloadConfig, first: u32) -> Vec<(Key, u32)> {
+        let mut before = 0;
+        let entry = |turn: &PastTurn| {
+            let tokens = config.stored_tokens(before, turn.tokens);
+            before += u64::from(turn.tokens);
+            (tokens > 0 || turn.tokens == 0).then(|| (key::turn(self.user, turn.number), tokens))
+        };
+        self.past.history[first as usize..].iter().filter_map(entry).collect()
     }
 
     /// Reads of the turn's entry: one for the first token, and where it is read again, one for each
@@ -200,7 +229,7 @@ impl Request {
             return step;
         }
         let settled = ended.and_then(|(outcome, times)| self.settle(config, outcome, times, stats));
-        let step = settled.unwrap_or_else(|| self.advance(config));
+        let step = settled.unwrap_or_else(|| self.advance(config, stats));
         self.recomputed_first(config, step)
     }
 
@@ -262,16 +291,18 @@ impl Request {
             self.phase = Phase::End;
             return Some(RequestStep::Done);
         }
-        if let Outcome::Miss { reads_done } = outcome
-            && config.prefill_tokens_per_s > 0.0
-        {
-            self.missed_tokens += self.tokens_not_found(config, reads_done);
+        if config.prefill_tokens_per_s > 0.0 {
+            self.missed_tokens += match outcome {
+                Outcome::Miss { reads_done } => self.tokens_not_found(config, reads_done),
+                Outcome::Hit => self.tokens_dropped(config),
+                _ => 0,
+            };
         }
         match (self.phase, outcome) {
             (Phase::PrefixRead, Outcome::Miss { .. }) if config.system_prompts_written => {
                 let prompt = self.demand.prompt?;
                 self.phase = Phase::PrefixWrite;
-                let bytes = config.entry_bytes(self.past.prompt_tokens);
+                let bytes = config.entry_bytes(self.prompt_stored_tokens(config));
                 let key = key::system_prompt(prompt);
                 Some(RequestStep::Write(key, Scope::Shared, Purpose::Prefix, bytes))
             }
@@ -305,25 +336,29 @@ impl Request {
                 None
             }
             (Phase::HistoryPrefix(first), Outcome::Miss { reads_done }) => {
-                let missing = &self.past.history[(first + reads_done) as usize..];
+                let entries = self.history_entries(config, first).into_iter();
                 // Queued turns have not been computed yet.
-                let missing = missing.iter().filter(|turn| turn.tokens > 0);
-                let entry = |turn: &PastTurn| {
-                    (key::turn(self.user, turn.number), config.entry_bytes(turn.tokens))
-                };
-                let entries: Box<[_]> = missing.map(entry).collect();
+                let missing = entries.skip(reads_done as usize).filter(|(_, tokens)| *tokens > 0);
+                let entries: Box<[_]> =
+                    missing.map(|(key, tokens)| (key, config.entry_bytes(tokens))).collect();
                 self.phase = Phase::HistoryWrite;
                 let is_none = entries.is_empty();
                 let write = RequestStep::WriteAll(entries, Scope::Own, Purpose::History);
                 (!is_none).then_some(write)
             }
             (Phase::BlockRead(next), Outcome::Miss { reads_done }) => {
-                stats.block_hits += u64::from(reads_done);
-                Some(self.write_blocks(config, next + reads_done, stats))
+                let missing = self.block_after(config, next, reads_done);
+                stats.block_hits += u64::from(missing - next);
+                Some(self.write_blocks(config, missing, stats))
             }
             (Phase::BlockRead(next), _) => {
                 let end = self.blocks_from(config, next).end;
-                stats.block_hits += u64::from(end - next);
+                let missing = self.block_after(config, next, u32::MAX);
+                stats.block_hits += u64::from(missing - next);
+                if missing < end {
+                    return Some(self.write_blocks(config, missing, stats));
+                }
+                self.missed_tokens += self.tokens_before(end) % u64::from(config.chunk_tokens);
                 self.phase = Phase::BlockRead(end);
                 None
             }
@@ -373,8 +408,9 @@ impl Request {
             Phase::History(next) => self.past.history[next as usize - 1].tokens,
             // Whatever follows a missing turn is of no use.
             Phase::HistoryPrefix(first) => {
-                let missing = &self.past.history[(first + found) as usize..];
-                return missing.iter().map(|turn| u64::from(turn.tokens)).sum();
+                let entries = self.history_entries(config, first).into_iter();
+                let found = entries.take(found as usize).map(|(_, tokens)| u64::from(tokens));
+                return self.history_tokens(first) - found.sum::<u64>();
             }
             Phase::Retrieve(place) => {
                 let (document, chunks) = &self.retrieved;
@@ -385,6 +421,21 @@ impl Request {
             _ => 0,
         };
         tokens.into()
+    }
+
+    /// Tokens behind the last chunk of what the present phase has found, which are not stored; but
+    /// for those of blocks.
+    fn tokens_dropped(&self, config: &WorkloadConfig) -> u64 {
+        let tokens = match self.phase {
+            Phase::PrefixRead => self.past.prompt_tokens.into(),
+            Phase::HistoryPrefix(first) => self.history_tokens(first),
+            _ => 0,
+        };
+        tokens % u64::from(config.chunk_tokens)
+    }
+
+    fn prompt_stored_tokens(&self, config: &WorkloadConfig) -> u32 {
+        config.stored_tokens(0, self.past.prompt_tokens)
     }
 
     fn chunk_key(&self, place: u32) -> Key {
@@ -407,10 +458,30 @@ impl Request {
 
     /// Tokens of a trace's block; the last holds what is left of the context.
     fn block_tokens(&self, place: u32) -> u32 {
-        let block_tokens = u64::from(self.named_blocks().tokens);
-        let before = u64::from(place) * block_tokens;
-        let left = u64::from(self.demand.context_tokens).saturating_sub(before);
-        left.clamp(1, block_tokens) as u32
+        let left = u64::from(self.demand.context_tokens) - self.tokens_before(place);
+        left.clamp(1, self.named_blocks().tokens.into()) as u32
+    }
+
+    /// Tokens of the context before this block.
+    fn tokens_before(&self, place: u32) -> u64 {
+        let before = u64::from(place) * u64::from(self.named_blocks().tokens);
+        before.min(self.demand.context_tokens.into())
+    }
+
+    /// Places and bytes of the blocks from this one on that a step reads or writes, but for those
+    /// in which no chunk ends.
+    fn block_entries(&self, config: &WorkloadConfig, first: u32) -> Vec<(u32, u64)> {
+        let entry = |place| {
+            let tokens = config.stored_tokens(self.tokens_before(place), self.block_tokens(place));
+            (tokens > 0).then(|| (place, config.entry_bytes(tokens)))
+        };
+        self.blocks_from(config, first).filter_map(entry).collect()
+    }
+
+    /// The block behind so many entries from this one on.
+    fn block_after(&self, config: &WorkloadConfig, first: u32, entries: u32) -> u32 {
+        let mut entries = self.block_entries(config, first).into_iter().take(entries as usize);
+        entries.next_back().map_or(first, |(place, _)| place + 1)
     }
 
     /// Blocks from this one on that a step reads or writes.
@@ -430,21 +501,24 @@ impl Request {
     ) -> RequestStep {
         let blocks = self.blocks_from(config, first);
         stats.block_misses += u64::from(blocks.end - first);
+        let before = self.tokens_before(first);
         self.missed_tokens +=
-            blocks.clone().map(|place| u64::from(self.block_tokens(place))).sum::<u64>();
+            self.tokens_before(blocks.end) - before + before % u64::from(config.chunk_tokens);
         self.phase = Phase::BlockWrite(blocks.end);
-        let entry = |place| (self.block_key(place), config.entry_bytes(self.block_tokens(place)));
+        let entries = self.block_entries(config, first);
+        let entry = |(place, bytes)| (self.block_key(place), bytes);
         let (scope, purpose) = (Scope::Shared, Purpose::Block);
-        match blocks.len() {
-            1 => {
-                let (key, bytes) = entry(first);
+        match entries[..] {
+            [] => self.generate(config),
+            [one] => {
+                let (key, bytes) = entry(one);
                 RequestStep::Write(key, scope, purpose, bytes)
             }
-            _ => RequestStep::WriteAll(blocks.map(entry).collect(), scope, purpose),
+            _ => RequestStep::WriteAll(entries.into_iter().map(entry).collect(), scope, purpose),
         }
     }
 
-    fn advance(&mut self, config: &WorkloadConfig) -> RequestStep {
+    fn advance(&mut self, config: &WorkloadConfig, stats: &mut WorkloadStats) -> RequestStep {
         loop {
             self.phase = match self.phase {
                 Phase::Begin if self.demand.operation.is_some() => Phase::Operation,
@@ -455,13 +529,14 @@ impl Request {
                 Phase::Begin if config.phases == PhaseMode::DecodeOnly => Phase::Prefill,
                 Phase::Begin if self.past.blocks.is_some() => Phase::BlockRead(0),
                 Phase::BlockRead(next) if next < self.blocks() => {
-                    let blocks = self.blocks_from(config, next);
+                    let entries = self.block_entries(config, next);
                     let (scope, purpose) = (Scope::Shared, Purpose::Block);
-                    return match blocks.len() {
-                        1 => RequestStep::Read(self.block_key(next), scope, purpose, 1),
+                    return match entries[..] {
+                        [] => self.write_blocks(config, next, stats),
+                        [(place, _)] => RequestStep::Read(self.block_key(place), scope, purpose, 1),
                         _ => {
-                            let keys = blocks.map(|place| self.block_key(place)).collect();
-                            RequestStep::ReadPrefix(keys, scope, purpose)
+                            let keys = entries.iter().map(|(place, _)| self.block_key(*place));
+                            RequestStep::ReadPrefix(keys.collect(), scope, purpose)
                         }
                     };
                 }
@@ -471,24 +546,39 @@ impl Request {
                 }
                 Phase::Begin => {
                     if let Some(prompt) = self.demand.prompt {
-                        self.phase = Phase::PrefixRead;
-                        let key = key::system_prompt(prompt);
-                        return RequestStep::Read(key, Scope::Shared, Purpose::Prefix, 1);
+                        if self.prompt_stored_tokens(config) > 0 {
+                            self.phase = Phase::PrefixRead;
+                            let key = key::system_prompt(prompt);
+                            return RequestStep::Read(key, Scope::Shared, Purpose::Prefix, 1);
+                        }
+                        self.missed_tokens += u64::from(self.past.prompt_tokens);
                     }
                     self.first_history(config)
                 }
                 Phase::PrefixRead | Phase::PrefixWrite => self.first_history(config),
                 Phase::History(next) if (next as usize) < self.past.history.len() => {
-                    let turns = &self.past.history[next as usize..];
-                    let key = |turn: &PastTurn| key::turn(self.user, turn.number);
                     let (scope, purpose) = (Scope::Own, Purpose::History);
                     if config.prefix_reads == PrefixReads::Each {
                         self.phase = Phase::History(next + 1);
-                        return RequestStep::Read(key(&turns[0]), scope, purpose, 1);
+                        let turn = &self.past.history[next as usize];
+                        let key = key::turn(self.user, turn.number);
+                        return RequestStep::Read(key, scope, purpose, 1);
                     }
-                    self.phase = Phase::HistoryPrefix(next);
-                    let keys = turns.iter().map(key).collect();
-                    return RequestStep::ReadPrefix(keys, scope, purpose);
+                    let entries = self.history_entries(config, next);
+                    if !entries.is_empty() {
+                        self.phase = Phase::HistoryPrefix(next);
+                        let keys = entries.into_iter().map(|(key, _)| key).collect();
+                        return RequestStep::ReadPrefix(keys, scope, purpose);
+                    }
+                    self.missed_tokens += self.history_tokens(next);
+                    Phase::HistoryPrefix(next)
+                }
+                // It fills no chunk.
+                Phase::History(_) | Phase::HistoryPrefix(_) | Phase::HistoryWrite
+                    if self.own_stored_tokens(config) == 0 =>
+                {
+                    self.is_stored = false;
+                    Phase::Prefill
                 }
                 Phase::History(_) | Phase::HistoryPrefix(_) | Phase::HistoryWrite => {
                     self.phase = Phase::Prefill;

@@ -291,10 +291,21 @@ fn leading_blocks_are_read_and_the_rest_written() {
     assert_eq!((trail.len(), stats.block_hits, stats.block_misses), (4, 4, 0));
 }
 
-/// Each step of a request that loads its prefix as engines do: its number of entries, or the
-/// tokens that are computed. The look for the prefix finds so many entries.
-fn prefix_steps(reads: PrefixReads, mut one: Request, found: u32) -> (Vec<String>, WorkloadStats) {
+/// Each step of a request that loads its prefix as engines do: the number of entries that are
+/// looked for, of which so many are found, or the tokens that are computed or written.
+fn prefix_steps(reads: PrefixReads, one: Request, found: u32) -> (Vec<String>, WorkloadStats) {
+    chunk_steps(1, reads, one, found)
+}
+
+/// The same where chunks of so many tokens are stored.
+fn chunk_steps(
+    chunk_tokens: u32,
+    reads: PrefixReads,
+    mut one: Request,
+    found: u32,
+) -> (Vec<String>, WorkloadStats) {
     let config = WorkloadConfig {
+        chunk_tokens,
         prefix_reads: reads,
         prefill_tokens_per_s: 1e6,
         decode_reads: DecodeReads::Once,
@@ -312,9 +323,12 @@ fn prefix_steps(reads: PrefixReads, mut one: Request, found: u32) -> (Vec<String
                 }
                 format!("prefix {}", keys.len())
             }
-            RequestStep::WriteAll(entries, ..) => format!("write {}", entries.len()),
+            RequestStep::WriteAll(entries, ..) => {
+                let tokens = entries.iter().map(|(_, bytes)| (bytes / 131_072).to_string());
+                format!("write {}", tokens.collect::<Vec<_>>().join("+"))
+            }
             RequestStep::Compute(time) => format!("compute {}", time.as_ns() / 1_000),
-            RequestStep::Write(..) => "write".to_owned(),
+            RequestStep::Write(_, _, _, bytes) => format!("write {}", bytes / 131_072),
             _ => "read".to_owned(),
         });
         step = one.next(&config, Some((outcome, StepTimes::default())), &mut stats);
@@ -332,16 +346,59 @@ fn a_prefix_is_loaded_up_to_the_first_entry_that_is_missing() {
         Request::new(3, Class::Batch, times(), demand(512 * 3 + 7, 5), past)
     };
     let (trail, stats) = prefix_steps(PrefixReads::AtOnce, blocks(), 2);
-    assert_eq!(trail, ["prefix 4", "compute 519", "write 2"]);
+    assert_eq!(trail, ["prefix 4", "compute 519", "write 512+7"]);
     assert_eq!((stats.block_hits, stats.block_misses), (2, 2));
     let (trail, stats) = prefix_steps(PrefixReads::AtOnce, blocks(), 4);
     assert_eq!((trail, stats.block_hits), (vec!["prefix 4".to_owned()], 4));
     for reads in [PrefixReads::InOrder, PrefixReads::AtOnce] {
         let turns = || request(Demand { prompt: None, ..demand(1_007, 65) }, vec![3, 4, 5]);
         let (trail, _) = prefix_steps(reads, turns(), 1);
-        assert_eq!(trail, ["prefix 3", "compute 2000", "write 2", "write", "read"]);
-        assert_eq!(prefix_steps(reads, turns(), 3).0, ["prefix 3", "write", "read"]);
+        assert_eq!(trail, ["prefix 3", "compute 2000", "write 1000+1000", "write 1000", "read"]);
+        assert_eq!(prefix_steps(reads, turns(), 3).0, ["prefix 3", "write 1000", "read"]);
     }
+}
+
+/// The end of each entry was stored in a smaller file, which no engine has.
+#[test]
+fn whole_chunks_are_stored_with_the_entry_in_which_they_end() {
+    let (reads, blocks) = (PrefixReads::InOrder, |block_tokens: u32, tokens: u32| {
+        let ids = (0..u64::from(tokens.div_ceil(block_tokens))).collect();
+        let blocks = Some(PromptBlocks { cycle: 0, ids, tokens: block_tokens });
+        let past = Past { blocks, ..Past::default() };
+        Request::new(3, Class::Batch, times(), demand(tokens, 5), past)
+    });
+    let steps = |chunk_tokens, one, found| {
+        let (trail, stats) = chunk_steps(chunk_tokens, reads, one, found);
+        (trail.join(", "), stats.block_hits, stats.block_misses)
+    };
+    // The third block has 300 tokens, of which 256 are a chunk.
+    let whole = "prefix 3, compute 1324, write 512+512+256".to_owned();
+    assert_eq!(steps(256, blocks(512, 1_324), 0), (whole, 0, 3));
+    assert_eq!(steps(256, blocks(512, 1_324), 3), ("prefix 3, compute 44".to_owned(), 3, 0));
+    let rest = "prefix 3, compute 812, write 512+256".to_owned();
+    assert_eq!(steps(256, blocks(512, 1_324), 1), (rest, 1, 2));
+    // One of 99 tokens is no chunk.
+    let rest = "prefix 2, compute 611, write 512".to_owned();
+    assert_eq!(steps(256, blocks(512, 1_123), 1), (rest, 1, 2));
+    assert_eq!(steps(256, blocks(512, 1_123), 2), ("prefix 2, compute 99".to_owned(), 2, 1));
+    // Chunks larger than blocks lie with every sixteenth, or with the block that they end in.
+    let rest = "prefix 2, compute 264, write 256".to_owned();
+    assert_eq!(steps(256, blocks(16, 520), 1), (rest, 16, 17));
+    let rest = "prefix 4, compute 900, write 256+256+256".to_owned();
+    assert_eq!(steps(256, blocks(300, 1_156), 1), (rest, 1, 3));
+    assert_eq!(steps(256, blocks(512, 255), 0), ("compute 255".to_owned(), 0, 1));
+    // Turns of 1,000 tokens and a prompt of 7: the last chunk of each is whole with the next.
+    let turns = |history| request(demand(1_007, 65), history);
+    for (history, found, expected) in [
+        (vec![], 0, "compute 7, write 768, read"),
+        (vec![3], 1, "prefix 1, compute 239, write 1024, read"),
+        (vec![3, 4], 2, "prefix 2, compute 215, write 1024, read"),
+        (vec![3, 4], 1, "prefix 2, compute 1239, write 1024, write 1024, read"),
+    ] {
+        assert_eq!(steps(256, turns(history), found).0, expected);
+    }
+    assert_eq!(steps(2_048, turns(vec![]), 0).0, "compute 7");
+    assert_eq!(steps(2_048, turns(vec![3, 4]), 0).0, "compute 2007, write 2048, read");
 }
 
 /// It was read and computed again, although its engine had it in memory.

@@ -49,18 +49,24 @@ impl EngineLayout {
 
     /// The engine's own value of an option; none where it has no such option.
     pub const fn default_of(self, option: LayoutOption) -> Option<u64> {
-        if matches!(option, LayoutOption::Evict) {
-            return match self {
-                // LMCache and HiCache do if a capacity is given to them.
+        match (option, self) {
+            // LMCache and HiCache do if a capacity is given to them.
+            (
+                LayoutOption::Evict,
                 EngineLayout::Lmcache
                 | EngineLayout::LmcacheRaw
                 | EngineLayout::Vllm
-                | EngineLayout::Hicache => Some(NEVER),
-                // The program that llm-d has for that, `pvc_evictor`.
-                EngineLayout::Llmd => Some(fills(85, 70)),
-                EngineLayout::Nixl | EngineLayout::Mlperf => Some(LRU),
-                EngineLayout::Mooncake => None,
-            };
+                | EngineLayout::Hicache,
+            ) => return Some(NEVER),
+            // The program that llm-d has for that, `pvc_evictor`.
+            (LayoutOption::Evict, EngineLayout::Llmd) => return Some(fills(85, 70)),
+            (LayoutOption::Evict, EngineLayout::Nixl | EngineLayout::Mlperf) => return Some(LRU),
+            // Its `save_unfull_chunk`. llm-d always keeps what is left, others never do.
+            (LayoutOption::Tail, EngineLayout::Lmcache | EngineLayout::LmcacheRaw) => {
+                return Some(0);
+            }
+            (LayoutOption::Evict | LayoutOption::Tail, _) => return None,
+            _ => {}
         }
         let values = match self {
             // Prefetches in flight: 8.

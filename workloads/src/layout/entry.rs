@@ -32,6 +32,14 @@ impl LayoutPlan {
         Some(self.options().value(LayoutOption::ChunkTokens)? * self.token_bytes())
     }
 
+    /// Number of tokens of a context of which all are stored or none: what is left at its end is
+    /// dropped. 1 where all of it is stored.
+    pub fn whole_tokens(&self) -> u32 {
+        let tokens = self.options().value(LayoutOption::ChunkTokens);
+        let tokens = tokens.filter(|_| !self.keeps_tail()).unwrap_or(1);
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
     /// Number of threads for that direction, where it has threads of its own; else for both.
     pub fn entry_threads(&self, work: LayoutWork) -> u64 {
         let threads = |work| match self.workers(work) {

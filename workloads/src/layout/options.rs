@@ -21,6 +21,8 @@ pub enum LayoutOption {
     Fsync = "fsync": "Whether each file is made durable before it is closed",
     /// Rule by which the oldest leave a full store, or nothing does.
     Evict = "evict": "Removal of the oldest in a run: never, lru, 85-70 percent",
+    /// Whether what fills no chunk at the end of a prefix is stored, too.
+    Tail = "tail": "Whether a last chunk that is not full is stored",
 }
 /// Meaning of the option, a sentence.
 fn meaning;
@@ -41,7 +43,7 @@ pub(super) const fn fills(from: u64, to: u64) -> u64 {
 impl LayoutOption {
     /// Whether its values are yes and no.
     pub const fn is_switch(self) -> bool {
-        matches!(self, LayoutOption::Direct | LayoutOption::Fsync)
+        matches!(self, LayoutOption::Direct | LayoutOption::Fsync | LayoutOption::Tail)
     }
 
     /// Text of a value, as it is typed.
@@ -69,7 +71,7 @@ impl LayoutOption {
         match self {
             LayoutOption::ChunkTokens => 1 << 20,
             LayoutOption::LoadThreads | LayoutOption::StoreThreads | LayoutOption::Requests => 1024,
-            LayoutOption::Direct | LayoutOption::Fsync => 1,
+            LayoutOption::Direct | LayoutOption::Fsync | LayoutOption::Tail => 1,
             LayoutOption::Evict => LRU,
         }
     }

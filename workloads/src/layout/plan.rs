@@ -153,8 +153,9 @@ impl LayoutPlan {
     }
 
     /// Whether the last chunk may hold fewer tokens than the others; else it is not stored.
-    fn keeps_tail(&self) -> bool {
+    pub(super) fn keeps_tail(&self) -> bool {
         matches!(self.layout(), EngineLayout::Llmd | EngineLayout::Nixl)
+            || self.options.is_on(LayoutOption::Tail)
     }
 
     /// Number of chunks of a prefix.
@@ -168,8 +169,8 @@ impl LayoutPlan {
     /// Number of tokens of a chunk. A block of NIXL is whole whatever is in it.
     fn unit_tokens(&self, unit: u64) -> u64 {
         match self.layout() {
-            EngineLayout::Llmd => self.chunk_tokens().min(self.tokens - unit * self.chunk_tokens()),
-            _ => self.chunk_tokens(),
+            EngineLayout::Nixl => self.chunk_tokens(),
+            _ => self.chunk_tokens().min(self.tokens - unit * self.chunk_tokens()),
         }
     }
 
@@ -258,7 +259,7 @@ impl LayoutPlan {
                     let path = self.path(prefix, &digest, rank, number);
                     let bytes = self.object_bytes(unit);
                     let offset_bytes = match self.layout() {
-                        EngineLayout::LmcacheRaw => self.slot_offset(number, bytes),
+                        EngineLayout::LmcacheRaw => self.slot_offset(number, self.object_bytes(0)),
                         EngineLayout::Mooncake => {
                             let place = number % self.objects_per_bucket();
                             place * self.record_bytes() + self.key_bytes()

@@ -71,6 +71,20 @@ fn tails_are_dropped_or_partial_as_in_each_engine() {
     let partial = plan(EngineLayout::Llmd, "llama3.1-8b", 1, 2_100);
     let last = partial.objects(0).pop().expect("it has objects");
     assert_eq!((partial.objects_per_prefix(), last.bytes), (9, 52 * 131_072));
+    // LMCache's `save_unfull_chunk`; a slot is of a whole chunk.
+    for (layout, header_bytes) in [(EngineLayout::Lmcache, 0), (EngineLayout::LmcacheRaw, 4_096)] {
+        let partial = plan_of(with(layout, "tail=yes"), "llama3.1-8b", 1, 2_100);
+        let last = partial.objects(1).pop().expect("it has objects");
+        assert_eq!((partial.objects_per_prefix(), last.bytes), (9, 52 * 131_072 + header_bytes));
+        assert_eq!(partial.useful_bytes(), 2_100 * 131_072);
+        let slots = (256 << 20) + 17 * (4_096 + 256 * 131_072);
+        assert_eq!(last.offset_bytes, if header_bytes > 0 { slots } else { 0 });
+        assert_eq!((partial.whole_tokens(), plan(layout, "tiny-1b", 1, 256).whole_tokens()), (1, 256));
+    }
+    let whole = |layout| plan(layout, "llama3.1-8b", 1, 2_100).whole_tokens();
+    assert_eq!([EngineLayout::Vllm, EngineLayout::Hicache].map(whole), [16, 64]);
+    let with_tails = [EngineLayout::Llmd, EngineLayout::Nixl, EngineLayout::Mlperf];
+    assert_eq!(with_tails.map(whole), [1; 3]);
     let spec = built_in("llama3.1-8b").expect("a built-in model");
     let short = LayoutOptions::of(EngineLayout::Lmcache);
     let told = LayoutPlan::new(short, "m", &spec, 1, 255).unwrap_err().to_string();
@@ -383,6 +397,7 @@ fn options_are_typed_for_one_layout_or_for_all() {
         ("mlperf.requests=0", "requests=0: give a whole number from 1 to 1024"),
         ("mlperf.fsync=maybe", "fsync=maybe: give yes or no"),
         ("mlperf.chunk_tokens=1", "the layout mlperf has no option chunk_tokens"),
+        ("mlperf.tail=no", "the layout mlperf has no option tail"),
         ("vllm.requests=1", "the layout vllm is not among those chosen"),
         ("other.requests=1", "\"other\" is not a known layout: give some of lmcache,"),
         ("direct=yes", "no layout that is chosen has an option direct"),
