@@ -358,6 +358,46 @@ fn the_threads_of_an_engine_load_a_whole_prefix() {
     assert_eq!(found["io"]["read"]["bytes"].as_u64(), Some(4 * 512 * 24 * 1024));
 }
 
+/// A run had one rank's share of each entry.
+#[test]
+fn each_rank_stores_its_share_of_a_chunk_as_its_engine_does() {
+    let scratch = Scratch::new("layout-ranks");
+    // 512 tokens of 24 KiB in all, by four ranks: objects, and the length of each.
+    for (layout, objects, bytes) in [
+        ("lmcache", 2 * 4, 256 * 6 * 1024),
+        ("lmcache-raw", 2 * 4, 256 * 6 * 1024),
+        ("vllm", 32, 16 * 24 * 1024),
+        ("llmd", 2 * 4, 256 * 6 * 1024),
+        ("hicache", 8 * 4, 64 * 6 * 1024),
+        ("nixl", 32 * 4, 16 * 6 * 1024),
+        // The share of one alone.
+        ("mlperf", 1, 512 * 6 * 1024),
+    ] {
+        let more = ["--layout", layout, "--num-gpus", "4", "--tensor-parallel", "4"];
+        let found = simulated_prompts(&scratch, &[&[1], &[1]], &more);
+        let headers = u64::from(layout == "lmcache-raw") * 4096 + u64::from(layout == "mlperf") * 128;
+        let files = &found["files"];
+        assert_eq!(files["read_bytes"], objects * bytes + u64::from(layout == "mlperf") * 128);
+        assert_eq!(files["written_bytes"], objects * (bytes + headers), "{layout}");
+        let count = |name: &str| {
+            let all = files["operations"].as_array().unwrap();
+            all.iter().find(|one| one["name"] == name).map_or(0, |one| one["count"].as_u64().unwrap())
+        };
+        let calls = objects * (1 + u64::from(headers > 0));
+        assert_eq!(count("write"), calls, "{layout}");
+    }
+    for layout in ["nixl", "hicache"] {
+        let more = ["--num-gpus", "4", "--tensor-parallel", "4", "--layout", layout];
+        let more = [&more[..], &["--layout-option", "evict=lru", "--verify", "full"]].concat();
+        let more = [&more[..], &["--storage-capacity-gb", "0.125"]].concat();
+        let more = [&more[..], &["--duration", "60", "--max-requests", "60"]].concat();
+        ended_well(scratch.run(&more));
+        let ours = &scratch.json()["ringfall"];
+        assert_eq!(ours["verify"]["blocks_bad"], 0, "{layout}");
+        assert!(ours["verify"]["blocks_checked"].as_u64() > Some(1_000), "{layout}");
+    }
+}
+
 /// The oldest left for each that came, in every layout.
 #[test]
 fn a_full_store_does_as_the_engine_s() {

@@ -350,15 +350,6 @@ impl Check<'_> {
             );
             self.wrong("layout", what);
         }
-        if plan.tensor_parallel > 1 {
-            let other = self.name_of("tensor_parallel");
-            let what = format!(
-                "and {other} {} cannot be combined: a run has the entries of one rank, and an \
-                 engine keeps those of all; `ringfall layouts compare` has several ranks",
-                plan.tensor_parallel
-            );
-            self.wrong("layout", what);
-        }
     }
 
     /// Refuses measurements and traces that work with one drive only.

@@ -49,8 +49,9 @@ pub(super) fn planned(
         ));
     }
     let tokens = options.value(LayoutOption::ChunkTokens).unwrap_or(1);
+    let ranks = settings.tensor_parallel.unwrap_or(1).max(1).unsigned_abs();
     let plan =
-        LayoutPlan::new(options, name, spec, 1, tokens).map_err(|error| error.to_string())?;
+        LayoutPlan::new(options, name, spec, ranks, tokens).map_err(|error| error.to_string())?;
     let name_bytes = plan.name_bytes_max();
     if name_bytes > NAME_BYTES_MAX {
         return Err(format!(
@@ -135,6 +136,8 @@ mod tests {
             ("--layout lmcache-raw", 32 * MIB),
             ("--layout nixl", 2 * MIB),
             ("--layout nixl --model deepseek-v3", 1_126_400),
+            ("--layout lmcache --model llama3.1-70b --num-gpus 8 --tensor-parallel 8", 10 * MIB),
+            ("--layout vllm --num-gpus 8 --tensor-parallel 8", 2 * MIB),
             // 274.5 blocks, which vLLM pads.
             ("--layout vllm --model deepseek-v3", 1_126_400),
             ("--layout vllm --io-size 2MiB", 2 * MIB),
@@ -177,7 +180,7 @@ mod tests {
             ("--layout vllm --cache-dir /a,/b", "works with one directory, and --cache-dir"),
             ("--layout vllm --precondition", "--precondition works with ringfall's own data"),
             ("--layout vllm --disable-storage", "--layout has no effect with --disable"),
-            ("--layout vllm --num-gpus 2 --tensor-parallel 2", "--tensor-parallel 2 cannot be"),
+            ("--layout llmd --num-gpus 3 --tensor-parallel 3", "give a divisor of its 8 KV heads"),
         ] {
             let told = complaint_on(&of_8b(line), &facts());
             assert!(told.contains(words), "{line}: {told}");

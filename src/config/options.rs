@@ -293,7 +293,7 @@ settings! {
         /// Number of GPUs whose memory makes up the GPU tier
         num_gpus as gpus: u32 = "1", "N", in 1..=1_024, compared apart;
         /// Number of GPUs that share an entry, at most --num-gpus; the size of entries is divided
-        /// by this number
+        /// by this number, or their files are those of all ranks (--layout)
         tensor_parallel: u32 = "1", "N", in 1..=1_024, compared apart;
         /// Backend of the GPU tier
         gpu_backend: GpuBackend = "auto", "BACKEND", compared system;

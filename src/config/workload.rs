@@ -99,6 +99,7 @@ impl Plan {
         WorkloadConfig {
             model: self.model_spec.clone(),
             tensor_parallel: u64::from(self.tensor_parallel),
+            all_token_bytes: self.layout_plan.as_ref().map(LayoutPlan::entry_token_bytes),
             num_users: self.users,
             arrival: match self.traffic {
                 // A trace is paced where it is read.

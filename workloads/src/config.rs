@@ -166,6 +166,9 @@ pub struct WorkloadConfig {
     pub model: ModelSpec,
     /// GPUs that share a token's KV bytes; entries are one GPU's share.
     pub tensor_parallel: u64,
+    /// KV bytes of a token in entries that hold what all GPUs have of it, with copies; none: one
+    /// GPU's share.
+    pub all_token_bytes: Option<u64>,
     /// Number of simulated users; 1 to [`USERS_MAX`].
     pub num_users: u32,
     /// Kinds of users, drawn uniformly: chatbot, coding, document.
@@ -255,6 +258,7 @@ impl Default for WorkloadConfig {
         WorkloadConfig {
             model: built_in("llama3.1-8b").expect("a built-in model"),
             tensor_parallel: 1,
+            all_token_bytes: None,
             num_users: 100,
             personas: vec![
                 persona([512, 4096], [50, 200], [0.1, 0.5]),
@@ -464,13 +468,17 @@ impl WorkloadConfig {
         u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, self.rag.chunk_tokens)
     }
 
-    /// Bytes of an entry of `tokens`: one GPU's share, at least 1.
+    /// Bytes of an entry of `tokens`: one GPU's share, or that of all, at least 1.
     ///
     /// # Panics
     /// When the config was not validated.
     pub fn entry_bytes(&self, tokens: u32) -> u64 {
-        let per_token = self.model.bytes_per_token().expect("validated");
-        (u64::from(tokens) * per_token / self.tensor_parallel).max(1)
+        let per_token = || self.model.bytes_per_token().expect("validated");
+        let bytes = match self.all_token_bytes {
+            Some(token_bytes) => u64::from(tokens) * token_bytes,
+            None => u64::from(tokens) * per_token() / self.tensor_parallel,
+        };
+        bytes.max(1)
     }
 
     /// Number of these tokens that are stored where so many of the same context come before them:

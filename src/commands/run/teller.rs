@@ -106,7 +106,7 @@ impl<'a> Teller<'a> {
             begin,
             answer: None,
             read,
-            token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
+            token_bytes: workload.entry_bytes(1),
             progress: progress_line(plan),
             watch: None,
             giving_space: None,

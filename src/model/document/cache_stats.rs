@@ -225,9 +225,11 @@ fn storage_tokens(result: &RunResult) -> f64 {
     let engine = &result.engine;
     let demoted = engine.evictions[Tier::Cpu.index()].bytes + engine.evictions_gpu_to_storage.bytes;
     let bytes = storage.read.entry_bytes + storage.write.entry_bytes + demoted;
-    // An entry is one GPU's share of its tokens.
-    let share = f64::from(result.plan.tensor_parallel);
-    let token_bytes = result.plan.model_spec.bytes_per_token();
+    // An entry is one GPU's share of its tokens, or what an engine keeps of all.
+    let (share, token_bytes) = match &result.plan.layout_plan {
+        Some(layout) => (1.0, Ok(layout.entry_token_bytes())),
+        None => (f64::from(result.plan.tensor_parallel), result.plan.model_spec.bytes_per_token()),
+    };
     token_bytes.map_or(0.0, |token_bytes| bytes as f64 * share / token_bytes as f64)
 }
 

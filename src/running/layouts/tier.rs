@@ -112,8 +112,8 @@ struct Files {
     stores: FileCrew,
     /// None where those that store load, too.
     loads: Option<FileCrew>,
-    /// None where each object has a file.
-    slots: Option<Mutex<Slots>>,
+    /// Those of each file that has any.
+    slots: Vec<Mutex<Slots>>,
 }
 
 /// Slots of a file, which objects take and give back.
@@ -154,7 +154,7 @@ impl TierFiles {
         let start = |threads| FileCrew::start(Arc::clone(inside), threads as usize, direct_bytes);
         let (stores, loads) = layout.workers();
         let (loads, stores) = (loads.map(start).transpose()?, start(stores)?);
-        let slots = layout.plan.has_slots().then(Mutex::default);
+        let slots = (0..layout.plan.slot_files()).map(|_| Mutex::default()).collect();
         Ok(TierFiles(Arc::new(Files { layout: layout.clone(), name, stores, loads, slots })))
     }
 
@@ -176,14 +176,21 @@ impl TierFiles {
         self.0.layout.counts(&outcome)
     }
 
-    fn slots(&self) -> Option<MutexGuard<'_, Slots>> {
+    /// Slots of the file that the object lies in; none where it has a file of its own.
+    fn slots(&self, object: ObjectName) -> Option<MutexGuard<'_, Slots>> {
+        let file = self.0.layout.plan.slot_file(self.index(object));
         // A panic elsewhere ends the run anyway.
-        Some(self.0.slots.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.0.slots.get(file as usize)?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Number of an object among those of its entry.
+    fn index(&self, object: ObjectName) -> u64 {
+        object.first_block / (self.0.layout.io_bytes / BLOCK_BYTES)
     }
 
     /// The object's slot, which a store takes; none where it was never stored.
     fn slot(&self, work: LayoutWork, object: ObjectName) -> Option<u64> {
-        match (self.slots(), work) {
+        match (self.slots(object), work) {
             (None, _) => Some(0),
             (Some(mut slots), LayoutWork::Store) => Some(slots.take(object)),
             (Some(slots), LayoutWork::Load) => slots.taken.get(&object).copied(),
@@ -192,8 +199,7 @@ impl TierFiles {
 
     /// Path of an object's file, from the directory on.
     fn path_inside(&self, object: ObjectName) -> Arc<str> {
-        let TierLayout { plan, io_bytes, .. } = &self.0.layout;
-        plan.path_of_part(object.entry, object.first_block / (io_bytes / BLOCK_BYTES))
+        self.0.layout.plan.path_of_part(object.entry, self.index(object))
     }
 
     /// Has a part's scripts done, in its turn.
@@ -262,7 +268,7 @@ impl ObjectIo for TierFiles {
     }
 
     fn remove(&self, name: ObjectName) {
-        if let Some(mut slots) = self.slots() {
+        if let Some(mut slots) = self.slots(name) {
             // Nothing on the drive changes.
             return slots.give_back(name);
         }
@@ -280,7 +286,7 @@ impl ObjectIo for TierFiles {
 
     fn path(&self, object: ObjectName) -> String {
         let path = format!("{}/{}", self.0.name, self.path_inside(object));
-        let slot = self.slots().and_then(|slots| slots.taken.get(&object).copied());
+        let slot = self.slots(object).and_then(|slots| slots.taken.get(&object).copied());
         slot.map_or_else(|| path.clone(), |slot| format!("slot {slot} of {path}"))
     }
 }

@@ -18,18 +18,37 @@ pub const OURS_IN_FLIGHT: u64 = 64;
 pub struct EntryPart {
     /// Number of the entry, which no other has.
     pub entry: u64,
-    /// Number of the part in the entry, from 0 on.
+    /// Number of the part in the entry, from 0 on: of a chunk's, each rank has one.
     pub index: u64,
     /// Bytes of KV cache in it.
     pub bytes: u64,
-    /// Number of its slot, in a layout that has slots.
+    /// Number of its slot in its file, in a layout that has slots.
     pub slot: u64,
 }
 
 impl LayoutPlan {
-    /// Bytes of KV cache in a chunk, all ranks together; none where an object has all of a prefix.
+    /// Bytes of KV cache in an object of a whole chunk; none where an object has all of a prefix.
     pub fn chunk_bytes(&self) -> Option<u64> {
-        Some(self.options().value(LayoutOption::ChunkTokens)? * self.token_bytes())
+        Some(self.options().value(LayoutOption::ChunkTokens)? * self.rank_token_bytes())
+    }
+
+    /// KV bytes of a token in the objects of all ranks that have any, with copies.
+    pub fn entry_token_bytes(&self) -> u64 {
+        self.writers() * self.rank_token_bytes()
+    }
+
+    /// Number of files that slots lie in.
+    pub fn slot_files(&self) -> u64 {
+        match self.layout() {
+            EngineLayout::LmcacheRaw => 1,
+            EngineLayout::Nixl => self.writers(),
+            _ => 0,
+        }
+    }
+
+    /// Number of the file that a part's slot lies in.
+    pub fn slot_file(&self, index: u64) -> u64 {
+        index % self.slot_files().max(1)
     }
 
     /// Number of tokens of a context of which all are stored or none: what is left at its end is
@@ -68,8 +87,12 @@ impl LayoutPlan {
         self.turns_of(LayoutWork::Load, u64::MAX) > 1
     }
 
-    /// Parts, among them that of `index`, which one worker takes in their order.
+    /// Parts, among them that of `index`, which one worker takes in their order. Of HiCache's, in
+    /// which each rank has workers of its own, those of a rank alone.
     pub fn turn_of(&self, work: LayoutWork, index: u64, parts: u64) -> Range<u64> {
+        if self.layout() == EngineLayout::Hicache {
+            return index % self.writers()..parts;
+        }
         let turns = self.turns_of(work, parts);
         let turn = |turn| parts * turn / turns..parts * (turn + 1) / turns;
         (0..turns).map(turn).find(|turn| turn.contains(&index)).unwrap_or(index..index + 1)
@@ -91,8 +114,10 @@ impl LayoutPlan {
     /// Loads a part. With the first of a turn, all of that are looked up before.
     pub fn load_part(&self, part: EntryPart, turn: &Range<u64>) -> Vec<ObjectScript> {
         let looked_up = if part.index == turn.start { turn.clone() } else { 0..0 };
-        let lookups =
-            looked_up.filter_map(|index| self.looked_up(&self.object(EntryPart { index, ..part })));
+        let step = if self.layout() == EngineLayout::Hicache { self.writers() } else { 1 };
+        let lookups = looked_up
+            .step_by(step as usize)
+            .filter_map(|index| self.looked_up(&self.object(EntryPart { index, ..part })));
         lookups.chain([self.loaded(&self.object(part))]).collect()
     }
 
@@ -102,7 +127,10 @@ impl LayoutPlan {
             EngineLayout::Mlperf => {
                 format!("conv_{entry}_{CONVERSATION_MS}_turn_{}.npy", index + 1).into()
             }
-            _ => self.path(entry, &chunk_digest(entry, index), 0, 0).into(),
+            _ => {
+                let (chunk, rank) = (index / self.writers(), index % self.writers());
+                self.path(entry, &chunk_digest(entry, chunk), rank, 0).into()
+            }
         }
     }
 
@@ -119,6 +147,7 @@ impl LayoutPlan {
         let slot_bytes = self.object_bytes(0).next_multiple_of(PAGE_BYTES);
         let offset_bytes =
             if self.has_slots() { self.slot_offset(part.slot, slot_bytes) } else { 0 };
-        KvObject { path, offset_bytes, bytes: part.bytes + self.header_bytes(), rank: 0 }
+        let (bytes, rank) = (part.bytes + self.header_bytes(), part.index % self.writers());
+        KvObject { path, offset_bytes, bytes, rank }
     }
 }

@@ -140,11 +140,6 @@ impl LayoutPlan {
         OURS_IN_FLIGHT * self.workers_times
     }
 
-    /// KV bytes of a token, of all ranks together.
-    pub(super) fn token_bytes(&self) -> u64 {
-        self.token_bytes
-    }
-
     fn chunk_tokens(&self) -> u64 {
         match self.options.value(LayoutOption::ChunkTokens) {
             Some(tokens) => tokens,
@@ -175,7 +170,7 @@ impl LayoutPlan {
     }
 
     /// Number of ranks that have objects of their own.
-    fn writers(&self) -> u64 {
+    pub(super) fn writers(&self) -> u64 {
         match self.layout() {
             EngineLayout::Vllm | EngineLayout::Mlperf => 1,
             EngineLayout::Llmd | EngineLayout::Nixl => self.tensor_parallel,
@@ -196,7 +191,7 @@ impl LayoutPlan {
     }
 
     /// KV bytes of a token in an object of one rank.
-    fn rank_token_bytes(&self) -> u64 {
+    pub(super) fn rank_token_bytes(&self) -> u64 {
         match self.layout() {
             EngineLayout::Vllm => self.token_bytes,
             EngineLayout::Nixl | EngineLayout::Mlperf => self.token_bytes / self.tensor_parallel,
@@ -222,7 +217,7 @@ impl LayoutPlan {
         }
     }
 
-    /// Whether objects are slots of one size in one file of each rank.
+    /// Whether objects are slots of one size, in one file or in one of each rank.
     pub fn has_slots(&self) -> bool {
         matches!(self.layout(), EngineLayout::LmcacheRaw | EngineLayout::Nixl)
     }

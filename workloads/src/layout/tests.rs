@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::model::built_in;
@@ -79,7 +79,10 @@ fn tails_are_dropped_or_partial_as_in_each_engine() {
         assert_eq!(partial.useful_bytes(), 2_100 * 131_072);
         let slots = (256 << 20) + 17 * (4_096 + 256 * 131_072);
         assert_eq!(last.offset_bytes, if header_bytes > 0 { slots } else { 0 });
-        assert_eq!((partial.whole_tokens(), plan(layout, "tiny-1b", 1, 256).whole_tokens()), (1, 256));
+        assert_eq!(
+            (partial.whole_tokens(), plan(layout, "tiny-1b", 1, 256).whole_tokens()),
+            (1, 256)
+        );
     }
     let whole = |layout| plan(layout, "llama3.1-8b", 1, 2_100).whole_tokens();
     assert_eq!([EngineLayout::Vllm, EngineLayout::Hicache].map(whole), [16, 64]);
@@ -283,25 +286,44 @@ fn work_is_dealt_as_each_engine_deals_it() {
 /// As a prefix of so many objects is dealt, where the engine has one.
 #[test]
 fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
-    for layout in EngineLayout::ALL.into_iter().filter(|one| *one != EngineLayout::Mooncake) {
-        let parts = if layout == EngineLayout::Mlperf { 1 } else { 10 };
+    let layouts = EngineLayout::ALL.into_iter().filter(|one| *one != EngineLayout::Mooncake);
+    for (layout, (model, ranks)) in layouts.flat_map(|layout| MODELS.map(|model| (layout, model))) {
+        let chunks = if layout == EngineLayout::Mlperf { 1 } else { 10 };
         let chunk_tokens = layout.default_of(LayoutOption::ChunkTokens).unwrap_or(100);
-        let plan = plan(layout, "llama3.1-8b", 1, parts * chunk_tokens);
-        let bytes = chunk_tokens * 131_072;
-        assert_eq!(plan.chunk_bytes().unwrap_or(bytes), bytes);
-        let turns = |work| -> Vec<_> {
-            let turns = (0..parts).map(|index| plan.turn_of(work, index, parts));
-            turns.collect::<Vec<_>>().chunk_by(|a, b| a == b).map(|same| same[0].clone()).collect()
+        let plan = plan(layout, model, ranks, chunks * chunk_tokens);
+        let (parts, files) = (plan.objects_per_prefix(), plan.slot_files());
+        let bytes = plan.object_bytes(0) - plan.header_bytes();
+        if !bytes.is_multiple_of(4096) && files > 0 {
+            // A run's slots are of whole pages.
+            continue;
+        }
+        assert!(
+            plan.chunk_bytes().is_none_or(|payload| (payload..payload + 4096).contains(&bytes))
+        );
+        let turns = |work| {
+            let turns = (0..parts).map(|index| (plan.turn_of(work, index, parts), index));
+            let mut dealt = BTreeMap::<u64, Vec<_>>::new();
+            turns.for_each(|turn| dealt.entry(turn.0.start).or_default().push(turn));
+            dealt.into_values()
         };
-        let part = |index| EntryPart { entry: 7, index, bytes, slot: 7 * parts + index };
-        let stores = turns(LayoutWork::Store).into_iter().map(|turn| WorkerTile {
-            scripts: turn.map(|index| plan.store_part(part(index))).collect(),
+        let part = |index| {
+            let slot = (7 * parts + index) / files.max(1);
+            EntryPart { entry: 7, index, bytes, slot }
+        };
+        let stores = turns(LayoutWork::Store).map(|dealt| WorkerTile {
+            scripts: dealt.into_iter().map(|(_, index)| plan.store_part(part(index))).collect(),
         });
-        let loads = turns(LayoutWork::Load).into_iter().map(|turn| WorkerTile {
-            scripts: turn.clone().flat_map(|index| plan.load_part(part(index), &turn)).collect(),
+        let loads = turns(LayoutWork::Load).map(|dealt| WorkerTile {
+            scripts: dealt
+                .into_iter()
+                .flat_map(|(turn, index)| plan.load_part(part(index), &turn))
+                .collect(),
         });
         assert_eq!(stores.collect::<Vec<_>>(), plan.request(LayoutWork::Store, 7).tiles);
         assert_eq!(loads.collect::<Vec<_>>(), plan.request(LayoutWork::Load, 7).tiles);
+        // An entry of all ranks has all that is useful of them, and copies.
+        let entry_bytes = chunks * chunk_tokens * plan.entry_token_bytes();
+        assert!(entry_bytes >= plan.useful_bytes() && entry_bytes <= plan.prefix_bytes());
     }
     let mlperf = plan(EngineLayout::Mlperf, "llama3.1-8b", 1, 100);
     assert_eq!(&*mlperf.path_of_part(7, 1), "conv_7_1760000000000_turn_2.npy");
