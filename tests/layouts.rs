@@ -104,6 +104,10 @@ fn what_can_not_be_compared_is_refused_with_the_remedy() {
         (&["--layout", "mlperf", "--layout-option", "direct=yes"], &["no layout that is chosen"]),
         (&["--tensor-parallel", "3"], &["among 3 ranks", "a divisor of its 4 KV heads"]),
         (&["--layout-option", "vllm.evict=lru"], &["evict has no effect on a comparison"]),
+        (
+            &["--layout-option", "hicache.selective=yes"],
+            &["selective has no effect on a comparison, which stores each prefix once"],
+        ),
         (&["--layout-option", "vllm.evict=70-85"], &["never, lru, or two fills in percent"]),
         (&["--prefix-tokens", "8"], &["a prefix of 8 tokens is shorter than a chunk of lmcache"]),
         (&["--space", "1MiB"], &["--space 1.0 MiB is too little for the layout lmcache"]),
@@ -395,6 +399,28 @@ fn each_rank_stores_its_share_of_a_chunk_as_its_engine_does() {
         let ours = &scratch.json()["ringfall"];
         assert_eq!(ours["verify"]["blocks_bad"], 0, "{layout}");
         assert!(ours["verify"]["blocks_checked"].as_u64() > Some(1_000), "{layout}");
+    }
+}
+
+#[test]
+fn a_selective_store_writes_what_is_written_again() {
+    let scratch = Scratch::new("layout-selective");
+    // Eight blocks, as prompts of one and of two, three times: stored the second time.
+    let prompts: [&[u64]; 9] = [&[1, 2], &[3], &[4], &[1, 2], &[3], &[4], &[1, 2], &[3], &[4]];
+    let block_bytes = 512 * 24 * 1024;
+    for (option, shards, written, read, misses) in [
+        ("selective=no", "1", 4, 8, 4),
+        ("selective=yes", "1", 4, 4, 8),
+        ("selective=yes", "2", 4, 4, 8),
+    ] {
+        let more = ["--layout", "hicache", "--layout-option", option, "--shards", shards];
+        let found = simulated_prompts(&scratch, &prompts, &more);
+        let files = &found["files"];
+        assert_eq!(files["written_bytes"], written * block_bytes, "{option}");
+        assert_eq!(files["read_bytes"], read * block_bytes, "{option}");
+        assert_eq!(found["source"]["block_misses"], misses, "{option}");
+        assert_eq!(found["cache"]["misses"], misses, "{found}");
+        assert_eq!(found["errors"]["entries_not_stored"], 0, "{option}");
     }
 }
 

@@ -25,7 +25,7 @@ const ORDER: [(&str, &str); 5] = [
         "workloads/src",
         "error time contract conversation rng digest dataset stats autoscale key model layout \
          prefill config rag ingest source recording tiers reuse trace depth sample row_buffer \
-         habits user queue request workload estimate",
+         habits user queue request sightings workload estimate",
     ),
 ];
 

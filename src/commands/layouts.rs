@@ -205,9 +205,14 @@ fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<Layo
     }
     let typed = args.layout_option.iter().map(String::as_str);
     LayoutOptions::apply(&mut options, typed).map_err(wrong)?;
-    let evict = LayoutOption::Evict;
-    if options.iter().any(|one| one.value(evict) != one.layout().default_of(evict)) {
-        refuse!("--layout-option evict has no effect on a comparison, which evicts nothing");
+    for (option, why) in [
+        (LayoutOption::Evict, "evicts nothing"),
+        (LayoutOption::Selective, "stores each prefix once"),
+    ] {
+        if options.iter().any(|one| one.value(option) != one.layout().default_of(option)) {
+            let name = option.name();
+            refuse!("--layout-option {name} has no effect on a comparison, which {why}");
+        }
     }
     let space_bytes = (args.space.0 * GIB as f64) as u64;
     let planned = options.into_iter().map(|options| -> Result<LayoutPlan> {

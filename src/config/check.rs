@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ringfall_core::units::{GIB, MIB};
 use ringfall_workloads::config::USERS_MAX;
+use ringfall_workloads::layout::LayoutOption;
 
 use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::figures::USERS_SERVED_MAX;
@@ -349,6 +350,18 @@ impl Check<'_> {
                 plan.cache_dirs.len()
             );
             self.wrong("layout", what);
+        }
+        let is_selective = plan
+            .layout_plan
+            .as_ref()
+            .is_some_and(|one| one.options().is_on(LayoutOption::Selective));
+        if is_selective && plan.cpu_memory_bytes.max(plan.gpu_memory_bytes) > 0 {
+            let [cpu, gpu] = ["cpu_mem_gb", "gpu_mem_gb"].map(|key| self.name_of(key));
+            let what = format!(
+                "selective decides what is stored at all, and memory tiers would keep what is not \
+                 written to files: give {cpu} 0 and {gpu} 0, or leave it out"
+            );
+            self.wrong("layout_option", what);
         }
     }
 

@@ -177,6 +177,10 @@ mod tests {
             ("--layout vllm --layout-option colour=1", "--layout-option \"colour=1\": colour"),
             ("--layout vllm --layout-option requests=3", "requests has no effect on a run"),
             ("--layout lmcache --model llama3.1-70b", "chunk_tokens=204"),
+            (
+                "--layout hicache --layout-option selective=yes --cpu-mem-gb 1",
+                "--layout-option selective decides what is stored at all",
+            ),
             ("--layout vllm --cache-dir /a,/b", "works with one directory, and --cache-dir"),
             ("--layout vllm --precondition", "--precondition works with ringfall's own data"),
             ("--layout vllm --disable-storage", "--layout has no effect with --disable"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::config::{Persona, PrefixReads, RagConfig};
-use ringfall_workloads::layout::LayoutPlan;
+use ringfall_workloads::layout::{LayoutOption, LayoutPlan};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -125,6 +125,8 @@ impl Plan {
                 Some(_) => PrefixReads::AtOnce,
             },
             chunk_tokens: self.layout_plan.as_ref().map_or(1, LayoutPlan::whole_tokens),
+            writes_selectively: (self.layout_plan.as_ref())
+                .is_some_and(|layout| layout.options().is_on(LayoutOption::Selective)),
             prefill_tokens_per_s: self.prefill_tokens_per_s,
             generation_mode: self.generation_mode,
             phases: self.phases,

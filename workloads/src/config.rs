@@ -229,6 +229,9 @@ pub struct WorkloadConfig {
     /// end are not stored, and are computed again by whoever finds the others. Documents and what
     /// is read by [`PhaseMode::DecodeOnly`] are stored whole.
     pub chunk_tokens: u32,
+    /// Whether an entry is stored from its second write on, as by an engine that writes through
+    /// what it has seen before. The first is forgotten once about a million others were written.
+    pub writes_selectively: bool,
     /// Speed at which tokens that were looked for and not found are computed again, tokens/s, for
     /// one request after another; 0: at once, as in the reference benchmark.
     pub prefill_tokens_per_s: f64,
@@ -290,6 +293,7 @@ impl Default for WorkloadConfig {
             history_reads: HistoryReads::All,
             prefix_reads: PrefixReads::Each,
             chunk_tokens: 1,
+            writes_selectively: false,
             prefill_tokens_per_s: 0.0,
             generation_mode: GenerationMode::Realistic,
             generation_fast_ms: 2.0,

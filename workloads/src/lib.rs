@@ -26,6 +26,7 @@ pub mod reuse;
 mod rng;
 mod row_buffer;
 mod sample;
+mod sightings;
 pub mod source;
 mod stats;
 pub mod tiers;

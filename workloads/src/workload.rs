@@ -8,7 +8,9 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use crate::config::{Arrival, PhaseMode, PrefixReads, WorkloadConfig};
-use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope, StepTimes};
+use crate::contract::{
+    Action, Class, Event, Key, Nanos, Outcome, Purpose, RequestId, Scope, StepTimes,
+};
 use crate::conversation::{Conversations, PastTurn, Turn};
 use crate::depth::Depths;
 use crate::error::Error;
@@ -22,6 +24,7 @@ use crate::request::{Past, PromptBlocks, Request, RequestStep, own_tokens};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
 use crate::sample::{self, Sample};
+use crate::sightings::Sightings;
 use crate::source::ReplayObject;
 use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
@@ -47,6 +50,7 @@ pub struct PopulationItem {
 pub struct SharedParts {
     library: Library,
     prefill: PrefillQueue,
+    sightings: Sightings,
 }
 
 /// Users `k` with `k % shards == shard`, their conversations, queue and requests; or the rows of a
@@ -374,6 +378,12 @@ impl Workload {
             each(self.classes_of_row(user, false).0, &[arrived], 1);
         }
         self.count_behind(now, users_each, &mut each);
+    }
+
+    /// Whether a request's entry is not stored when it is written, as it was never written before.
+    pub fn passes_over(&self, key: Key, purpose: Purpose) -> bool {
+        let is_of_request = !matches!(purpose, Purpose::Rag | Purpose::Populate);
+        self.config.writes_selectively && is_of_request && !self.shared.sightings.see(key)
     }
 
     /// Counters since the run began.

@@ -171,20 +171,24 @@ impl Driver {
         };
         let mut room = Nanos::ZERO;
         let named = (EntryKey(key.0), bytes);
-        let write = self.shard.write_from(begun, home, named, mode);
-        let outcome = match write.await {
-            WriteOutcome::Written { tier, times } => {
+        let is_passed_over = self.workload.borrow().passes_over(key, purpose);
+        let written = match is_passed_over {
+            true => None,
+            false => Some(self.shard.write_from(begun, home, named, mode).await),
+        };
+        let outcome = match written {
+            Some(WriteOutcome::Written { tier, times }) => {
                 room = times.room;
                 self.log(key, true, tier, purpose, bytes);
                 self.count_write(purpose, bytes, times.ended);
                 Outcome::Written
             }
-            WriteOutcome::AlreadyThere => Outcome::Written,
+            Some(WriteOutcome::AlreadyThere) => Outcome::Written,
             // Whoever looks for it misses it, as one that was evicted. The engine has counted it.
-            WriteOutcome::DroppedWithoutStorage => Outcome::Written,
-            WriteOutcome::StorageFull => Outcome::NotStored,
-            WriteOutcome::Refused { .. } => Outcome::Refused,
-            WriteOutcome::Failed(_) => Outcome::Failed,
+            Some(WriteOutcome::DroppedWithoutStorage) => Outcome::Written,
+            None | Some(WriteOutcome::StorageFull) => Outcome::NotStored,
+            Some(WriteOutcome::Refused { .. }) => Outcome::Refused,
+            Some(WriteOutcome::Failed(_)) => Outcome::Failed,
         };
         if purpose == Purpose::Block && matches!(outcome, Outcome::Written | Outcome::NotStored) {
             self.record(self.workload_now(), |totals, second| {

@@ -65,7 +65,9 @@ impl EngineLayout {
             (LayoutOption::Tail, EngineLayout::Lmcache | EngineLayout::LmcacheRaw) => {
                 return Some(0);
             }
-            (LayoutOption::Evict | LayoutOption::Tail, _) => return None,
+            // Its `write_through_selective`; `write_through` is the default.
+            (LayoutOption::Selective, EngineLayout::Hicache) => return Some(0),
+            (LayoutOption::Evict | LayoutOption::Tail | LayoutOption::Selective, _) => return None,
             _ => {}
         }
         let values = match self {

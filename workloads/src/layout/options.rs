@@ -23,6 +23,8 @@ pub enum LayoutOption {
     Evict = "evict": "Removal of the oldest in a run: never, lru, 85-70 percent",
     /// Whether what fills no chunk at the end of a prefix is stored, too.
     Tail = "tail": "Whether a last chunk that is not full is stored",
+    /// Whether an entry is stored from its second write on.
+    Selective = "selective": "Whether a run stores what is written again alone",
 }
 /// Meaning of the option, a sentence.
 fn meaning;
@@ -43,7 +45,13 @@ pub(super) const fn fills(from: u64, to: u64) -> u64 {
 impl LayoutOption {
     /// Whether its values are yes and no.
     pub const fn is_switch(self) -> bool {
-        matches!(self, LayoutOption::Direct | LayoutOption::Fsync | LayoutOption::Tail)
+        matches!(
+            self,
+            LayoutOption::Direct
+                | LayoutOption::Fsync
+                | LayoutOption::Tail
+                | LayoutOption::Selective
+        )
     }
 
     /// Text of a value, as it is typed.
@@ -71,8 +79,8 @@ impl LayoutOption {
         match self {
             LayoutOption::ChunkTokens => 1 << 20,
             LayoutOption::LoadThreads | LayoutOption::StoreThreads | LayoutOption::Requests => 1024,
-            LayoutOption::Direct | LayoutOption::Fsync | LayoutOption::Tail => 1,
             LayoutOption::Evict => LRU,
+            _ => 1,
         }
     }
 
@@ -133,7 +141,8 @@ impl LayoutOptions {
         (value != NEVER).then_some((value / FROM, value % FROM))
     }
 
-    pub(super) fn is_on(&self, option: LayoutOption) -> bool {
+    /// Whether the option is a switch that is on.
+    pub fn is_on(&self, option: LayoutOption) -> bool {
         self.value(option) == Some(1)
     }
 
