@@ -155,20 +155,22 @@ fn a_reader_that_leaves_early_is_no_failure() {
 #[test]
 fn injected_latencies_are_in_each_read_and_write_of_the_drive() {
     let scratch = Scratch::new("inject-latency");
-    // Verification in full: what is held back is still the I/O's own.
-    let more = ["--inject-latency", "20ms", "--verify", "full", "--max-requests", "8"];
-    ended_well(scratch.run(&more));
-    let json = scratch.json();
-    for direction in ["read", "write"] {
-        let at = |what: &str| number(&json, &format!("/ringfall/io/{direction}/{what}"));
-        assert!(at("count") > 0.0, "{direction}");
-        // Histograms have three digits.
-        assert!(at("latency_ms/p50") >= 19.9, "{direction}: {}", at("latency_ms/p50"));
-        assert!(at("latency_ms/mean") >= 19.9, "{direction}: {}", at("latency_ms/mean"));
+    for layout in ["native", "lmcache"] {
+        // Verification in full: what is held back is still the I/O's own.
+        let more = ["--inject-latency", "20ms", "--verify", "full", "--max-requests", "8"];
+        ended_well(scratch.run(&[&more[..], &["--layout", layout]].concat()));
+        let json = scratch.json();
+        for direction in ["read", "write"] {
+            let at = |what: &str| number(&json, &format!("/ringfall/io/{direction}/{what}"));
+            assert!(at("count") > 0.0, "{layout} {direction}");
+            // Histograms have three digits.
+            assert!(at("latency_ms/p50") >= 19.9, "{direction}: {}", at("latency_ms/p50"));
+            assert!(at("latency_ms/mean") >= 19.9, "{direction}: {}", at("latency_ms/mean"));
+        }
+        assert_eq!(json["ringfall"]["verify"]["blocks_bad"], 0);
+        let warnings = json["ringfall"]["warnings"].as_array().unwrap();
+        assert!(warnings.iter().any(|one| one["code"] == "latency_injected"), "{warnings:?}");
     }
-    assert_eq!(json["ringfall"]["verify"]["blocks_bad"], 0);
-    let warnings = json["ringfall"]["warnings"].as_array().unwrap();
-    assert!(warnings.iter().any(|one| one["code"] == "latency_injected"), "{warnings:?}");
     let refused =
         output(scratch.run_command(&["--inject-latency", "20ms", "--io-trace-log", "t.csv"]));
     assert_fails(&refused, 2, &["--inject-latency", "has no effect"]);

@@ -292,7 +292,10 @@ impl Check<'_> {
             } else if let Some(url) = url.as_ref().filter(|_| needs_drive) {
                 let what = format!("works with a drive, not with an object store ({url})");
                 self.wrong(key, what);
-            } else if settings.storage_layout.is_some() && OF_DRIVES.contains(&key) {
+            } else if settings.storage_layout.is_some()
+                && OF_DRIVES.contains(&key)
+                && key != "inject_latency"
+            {
                 let (other, layout) = (self.name_of("layout"), settings.storage_layout.name());
                 let what = format!(
                     "works with ringfall's own data file, and {other} {layout} keeps the engine's \

@@ -13,6 +13,9 @@ use crate::buffer::{Chunk, ChunkPool};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 use crate::held::HeldDirectory;
+use crate::key::mix64;
+use crate::model::LatencySpread;
+use crate::ring::PathOp;
 use crate::units::BLOCK_BYTES;
 
 /// Callback with the time at which a thread began with a job, and its bytes, or why it failed.
@@ -49,6 +52,10 @@ struct Worker {
     outcome: Arc<Mutex<FileOutcome>>,
     /// Aligned memory for I/O past the page cache.
     aligned: Option<Chunk>,
+    /// Least latencies of its reads and writes.
+    slowed: Option<LatencySpread>,
+    /// Seed of the next of them.
+    draw: u64,
 }
 
 /// Threads for jobs on files below one directory. They end with it, when no job is left.
@@ -65,11 +72,13 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl FileCrew {
     /// Starts so many threads. `direct_bytes` is the longest I/O that passes the page cache by; 0
-    /// where none does.
+    /// where none does. Each read and write takes at least a latency drawn from `slowed`, by its
+    /// seed, the thread and the order of its I/Os.
     pub fn start(
         directory: Arc<HeldDirectory>,
         threads: usize,
         direct_bytes: u64,
+        slowed: Option<(LatencySpread, u64)>,
     ) -> Result<FileCrew, SetupError> {
         let chunk_bytes = direct_bytes.next_multiple_of(BLOCK_BYTES) as usize;
         let pool = (chunk_bytes > 0).then(|| ChunkPool::new(chunk_bytes, threads as u32));
@@ -82,7 +91,10 @@ impl FileCrew {
             let (shared, outcome) = (Arc::clone(&crew.shared), Arc::default());
             crew.outcomes.push(Arc::clone(&outcome));
             let aligned = pool.as_ref().and_then(ChunkPool::take);
-            let worker = Worker { shared, outcome, aligned };
+            let (slowed, draw) = slowed.map_or((None, 0), |(latencies, seed)| {
+                (Some(latencies), mix64(seed ^ (index as u64) << 48))
+            });
+            let worker = Worker { shared, outcome, aligned, slowed, draw };
             let thread = std::thread::Builder::new()
                 .name(format!("ringfall-io-{index}"))
                 .spawn(move || worker.work())
@@ -177,13 +189,15 @@ impl Worker {
     }
 
     /// Does scripts until one fails: why.
-    fn do_scripts(&self, scripts: Vec<FileScript>, buffer: &mut [u8]) -> Option<FaultCause> {
+    fn do_scripts(&mut self, scripts: Vec<FileScript>, buffer: &mut [u8]) -> Option<FaultCause> {
         let mut file = None;
         for script in scripts {
             let mut course = Course::new(None, script);
             while let Some(op) = course.next(buffer) {
-                course.begins(monotonic_now());
+                let began = monotonic_now();
+                course.begins(began);
                 let result = call(&self.shared.directory, &mut file, buffer, &op);
+                self.slow(&op, began);
                 course.done(result, monotonic_now(), &mut held(&self.outcome));
             }
             if course.failure().is_some() {
@@ -191,6 +205,15 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// Waits until a read or write has taken as long as is drawn for it.
+    fn slow(&mut self, op: &PathOp, began: Nanos) {
+        if let (Some(latencies), PathOp::Move { .. }) = (self.slowed, op) {
+            self.draw = mix64(self.draw);
+            let due = began + latencies.at(self.draw);
+            std::thread::sleep(due.saturating_sub(monotonic_now()).as_duration());
+        }
     }
 }
 
@@ -224,7 +247,7 @@ mod tests {
     fn given_bytes_are_written_as_they_are_and_read_back() {
         let path = std::env::temp_dir().join(format!("ringfall-crew-{}", std::process::id()));
         let directory = Arc::new(HeldDirectory::make(&path).unwrap());
-        let crew = FileCrew::start(directory, 3, 8192).unwrap();
+        let crew = FileCrew::start(directory, 3, 8192, None).unwrap();
         let (tell, told) = channel();
         let ask = |steps, bytes, line| {
             let tell = tell.clone();
@@ -260,7 +283,7 @@ mod tests {
     fn jobs_of_a_line_are_done_in_their_order_and_before_the_crew_ends() {
         let path = std::env::temp_dir().join(format!("ringfall-line-{}", std::process::id()));
         let directory = Arc::new(HeldDirectory::make(&path).unwrap());
-        let crew = FileCrew::start(directory, 4, 0).unwrap();
+        let crew = FileCrew::start(directory, 4, 0, None).unwrap();
         let (tell, told) = channel();
         for number in 0..200_u64 {
             let (line, place) = (number % 2, number / 2);

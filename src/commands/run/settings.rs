@@ -111,6 +111,7 @@ fn layout(plan: &Plan) -> Option<TierLayout> {
             LayoutLimits::Ours => EngineLimits::Ours,
         },
         io_bytes: u64::from(plan.io_size_bytes),
+        slowed: plan.injected.map(|latencies| (latencies, plan.seed)),
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ringfall_core::clock::{Clock, Nanos};
 use ringfall_core::error::SetupError;
 use ringfall_core::held::HeldDirectory;
+use ringfall_core::model::LatencySpread;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart, SimDrive};
 use ringfall_engine::files::{
@@ -30,6 +31,9 @@ pub struct TierLayout {
     pub limits: EngineLimits,
     /// Size of an I/O of the run, and of a file or slot but for its header, bytes.
     pub io_bytes: u64,
+    /// Least latencies of reads and writes, and the seed by which they are drawn; none: the drive's
+    /// own are all.
+    pub slowed: Option<(LatencySpread, u64)>,
 }
 
 impl TierLayout {
@@ -54,7 +58,7 @@ impl TierLayout {
         bytes: u64,
         slot: u64,
     ) -> (FileLine, Vec<FileScript>) {
-        let TierLayout { plan, limits, io_bytes } = self;
+        let TierLayout { plan, limits, io_bytes, .. } = self;
         let io_blocks = io_bytes / BLOCK_BYTES;
         let (index, parts) =
             (part.name.first_block / io_blocks, part.entry_blocks.div_ceil(io_blocks));
@@ -88,7 +92,7 @@ impl TierLayout {
 
     /// Counts of operations on its files, by kind.
     pub fn counts(&self, outcome: &FileOutcome) -> FileCounts {
-        let TierLayout { plan, limits, io_bytes } = self;
+        let TierLayout { plan, limits, io_bytes, .. } = self;
         FileCounts {
             layout: plan.layout().name().to_owned(),
             changed_options: plan.options().changed(),
@@ -151,7 +155,9 @@ impl TierFiles {
         let is_direct = layout.plan.options().value(LayoutOption::Direct) == Some(1);
         let direct_bytes = if is_direct { layout.io_bytes } else { 0 };
         let name = inside.path().display().to_string();
-        let start = |threads| FileCrew::start(Arc::clone(inside), threads as usize, direct_bytes);
+        let start = |threads| {
+            FileCrew::start(Arc::clone(inside), threads as usize, direct_bytes, layout.slowed)
+        };
         let (stores, loads) = layout.workers();
         let (loads, stores) = (loads.map(start).transpose()?, start(stores)?);
         let slots = (0..layout.plan.slot_files()).map(|_| Mutex::default()).collect();
@@ -306,6 +312,10 @@ mod tests {
 
     const IO_BYTES: usize = 16 << 10;
 
+    fn tier_layout(plan: LayoutPlan, limits: EngineLimits) -> TierLayout {
+        TierLayout { plan, limits, io_bytes: IO_BYTES as u64, slowed: None }
+    }
+
     /// Answer to a transfer of a part whose bytes are all of that value.
     fn asked(files: &TierFiles, work: LayoutWork, name: ObjectName, value: u8) -> ObjectOutcome {
         let (tell, told) = channel();
@@ -336,7 +346,7 @@ mod tests {
             let scratch = Scratch::new("tier-slots");
             let mut place = CacheDir::open(&scratch.join("place")).unwrap();
             let inside = place.make_directory("0a").unwrap();
-            let layout = TierLayout { plan: plan(layout), limits, io_bytes: IO_BYTES as u64 };
+            let layout = tier_layout(plan(layout), limits);
             let files = TierFiles::start(&layout, &inside).unwrap();
             let name = |entry, first_block| ObjectName { entry, first_block };
             let store = |name, value| asked(&files, LayoutWork::Store, name, value);
@@ -378,7 +388,7 @@ mod tests {
                 let scratch = Scratch::new("tier-files");
                 let mut place = CacheDir::open(&scratch.join("place")).unwrap();
                 let inside = place.make_directory("0a").unwrap();
-                let layout = TierLayout { plan: plan(layout), limits, io_bytes: IO_BYTES as u64 };
+                let layout = tier_layout(plan(layout), limits);
                 let files = TierFiles::start(&layout, &inside).unwrap();
                 let (tell, told) = channel();
                 let answer = || {
@@ -440,7 +450,7 @@ mod tests {
                 let now = Rc::new(Cell::new(Nanos::ZERO));
                 let (clock, io) = (Clock::Simulated(Rc::clone(&now)), Nanos::from_us(10));
                 let drive = SimDrive::new(DeviceModel::ideal(io), clock.clone(), None);
-                let layout = TierLayout { plan: plan(layout), limits, io_bytes: IO_BYTES as u64 };
+                let layout = tier_layout(plan(layout), limits);
                 let files = layout.simulated(Rc::clone(&drive), clock);
                 let device = files.attach(0);
                 for kind in [IoKind::Write, IoKind::Read] {
