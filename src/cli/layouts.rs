@@ -63,6 +63,9 @@ impl LimitsChoice {
     }
 }
 
+/// Name of ringfall's own data file among the layouts.
+pub const NATIVE: &str = "native";
+
 /// Arguments of `layouts compare`.
 #[derive(Clone, Debug, Args)]
 pub struct LayoutsCompareArgs {
@@ -79,7 +82,8 @@ pub struct LayoutsCompareArgs {
     #[arg(long, value_name = "N", default_value_t = 2048)]
     #[arg(value_parser = number::<u64>(1, 1 << 20))]
     pub prefix_tokens: u64,
-    /// Layouts to compare, separated by commas; all of them when not given
+    /// Layouts to compare, separated by commas, of which native is ringfall's own data file; all of
+    /// them when not given
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = layouts())]
     pub layout: Vec<String>,
     /// Option in place of the engine's own, as LAYOUT.KEY=VALUE, or KEY=VALUE for all layouts that
@@ -97,6 +101,10 @@ pub struct LayoutsCompareArgs {
     /// Space that the objects of one layout may take
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     pub space: Gib,
+    /// Number of empty files that are made in the directory before each layout that has a file for
+    /// each object, as after a long time in service; at most 10000000
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::<u64>(0, 10_000_000))]
+    pub populate_objects: u64,
     /// Random seed of contents and of the order of fetches; `random` draws one
     #[arg(long, value_name = "U64", default_value = "42")]
     pub seed: Seed,
@@ -154,7 +162,7 @@ fn speed(text: &str) -> Result<ReplaySpeed, String> {
 }
 
 fn layouts() -> PossibleValuesParser {
-    EngineLayout::ALL.map(EngineLayout::name).into()
+    EngineLayout::ALL.into_iter().map(EngineLayout::name).chain([NATIVE]).into()
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

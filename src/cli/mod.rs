@@ -37,7 +37,8 @@ pub use checkpoint::{
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;
 pub use layouts::{
-    LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, LayoutsReplayArgs, LimitsChoice, ReplaySpeed,
+    LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, LayoutsReplayArgs, LimitsChoice, NATIVE,
+    ReplaySpeed,
 };
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use packaging::{CompletionsArgs, ManArgs};

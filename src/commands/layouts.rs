@@ -29,7 +29,7 @@ use serde::Serialize;
 use super::answer::{Answer, Work};
 use super::run::check_output_writable;
 use super::{both, is_stdout, print, print_json, saturate, tell_error, text_stream, write_form};
-use crate::cli::{Command, LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, SaturateArgs};
+use crate::cli::{Command, LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, NATIVE, SaturateArgs};
 use crate::remedy::told;
 
 /// Least and most space in which the drive's limits are searched, GiB.
@@ -58,7 +58,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     }
     check_place(&args.cache_dir)?;
     let is_direct = takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false);
-    let (model, plans) = plans(args, is_direct)?;
+    let (model, plans, native_bytes) = plans(args, is_direct)?;
     check_room(args)?;
     let interrupt = super::interrupt()?;
     let _answer = Answer::to(work("comparison", &args.cache_dir), &interrupt);
@@ -67,7 +67,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     };
     let mut place = CacheDir::open(&args.cache_dir)?;
     leave_nothing_of(place.made());
-    let found = measured(args, model, &plans, limits, &mut place, &interrupt);
+    let found = measured(args, model, (&plans, native_bytes), limits, &mut place, &interrupt);
     let removed = place.remove();
     let output = Output { json: args.json.as_deref(), quiet: args.quiet };
     output.told(found, removed, layouts_page, LayoutsReport::failed)
@@ -188,15 +188,18 @@ fn lacking(args: &LayoutsCompareArgs, free_bytes: u64) -> Option<String> {
     })
 }
 
-/// Name of the model, and the layouts to compare for it.
-fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<LayoutPlan>)> {
+/// Name of the model, the layouts to compare for it, and the bytes of a prefix where ringfall's own
+/// data file is among them.
+fn plans(
+    args: &LayoutsCompareArgs,
+    is_direct: bool,
+) -> Result<(String, Vec<LayoutPlan>, Option<u64>)> {
     // The model may be the beginning of a name.
     let typed = Options { model: Some(args.model.clone()), ..Options::default() };
     let plan = resolve(&typed, None, &Facts::look().of_no_machine())?;
-    let is_chosen = |layout: &EngineLayout| {
-        args.layout.is_empty() || args.layout.iter().any(|name| name == layout.name())
-    };
-    let chosen = EngineLayout::ALL.into_iter().filter(is_chosen);
+    let is_chosen =
+        |layout: &str| args.layout.is_empty() || args.layout.iter().any(|name| name == layout);
+    let chosen = EngineLayout::ALL.into_iter().filter(|layout| is_chosen(layout.name()));
     let mut options: Vec<LayoutOptions> = chosen.map(LayoutOptions::of).collect();
     let has_direct = |options: &LayoutOptions| options.value(LayoutOption::Direct).is_some();
     let wrong = |error| InputError::new(format!("--layout-option {error}"));
@@ -215,19 +218,21 @@ fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<Layo
         }
     }
     let space_bytes = (args.space.0 * GIB as f64) as u64;
+    let too_little = |name: &str, prefix_bytes: u64| {
+        InputError::new(format!(
+            "--space {} is too little for the layout {name}: a prefix takes {}, and a few of them \
+             are needed; give more, or fewer --prefix-tokens",
+            human(space_bytes),
+            human(prefix_bytes)
+        ))
+    };
     let planned = options.into_iter().map(|options| -> Result<LayoutPlan> {
         let (spec, ranks) = (&plan.model_spec, args.tensor_parallel);
         let planned = LayoutPlan::new(options, &plan.model, spec, ranks, args.prefix_tokens);
         let planned = planned.map_err(|error| InputError::new(error.to_string()))?;
         let prefixes = space_bytes / planned.prefix_bytes();
         if prefixes < 2 || planned.whole_prefixes(prefixes) < 1 {
-            refuse!(
-                "--space {} is too little for the layout {}: a prefix takes {}, and a few of them \
-                 are needed; give more, or fewer --prefix-tokens",
-                human(space_bytes),
-                planned.layout().name(),
-                human(planned.prefix_bytes())
-            );
+            return Err(too_little(planned.layout().name(), planned.prefix_bytes()).into());
         }
         let largest_bytes = planned.request(LayoutWork::Store, prefixes - 1).largest_bytes();
         if largest_bytes > OBJECT_BYTES_MAX {
@@ -242,7 +247,13 @@ fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<Layo
         Ok(planned)
     });
     let planned = planned.collect::<Result<Vec<LayoutPlan>>>()?;
-    Ok((plan.model.clone(), planned))
+    let token_bytes = plan.model_spec.bytes_per_token()?;
+    let native_bytes =
+        (is_direct && is_chosen(NATIVE)).then(|| args.prefix_tokens.saturating_mul(token_bytes));
+    if let Some(bytes) = native_bytes.filter(|bytes| space_bytes / bytes < 2) {
+        return Err(too_little(NATIVE, bytes).into());
+    }
+    Ok((plan.model.clone(), planned, native_bytes))
 }
 
 /// Limits of the drive, as far as they are known.
@@ -266,7 +277,7 @@ fn drive_limits(
 ) -> Result<Option<DriveLimits>> {
     if !is_direct {
         let note = "the file system takes no O_DIRECT: all layouts go through the page cache, as \
-                    vLLM does there, and the drive's limits are unknown";
+                    vLLM does there, native is left out, and the drive's limits are unknown";
         return Ok(Some(DriveLimits { roofline: None, notes: vec![note.to_owned()] }));
     }
     let roofline = saturate::limits(&limits_args(args, buffer_bytes())?, interrupt)?;
@@ -278,7 +289,7 @@ fn drive_limits(
 fn measured(
     args: &LayoutsCompareArgs,
     model: String,
-    plans: &[LayoutPlan],
+    (plans, native_bytes): (&[LayoutPlan], Option<u64>),
     limits: DriveLimits,
     place: &mut CacheDir,
     interrupt: &Interrupt,
@@ -290,6 +301,7 @@ fn measured(
         machine: &machine,
         each: Duration::from_secs_f64(args.seconds_each),
         space_bytes: (args.space.0 * GIB as f64) as u64,
+        populate_objects: args.populate_objects,
         memory_bytes: buffer_bytes(),
         seed: args.seed.number_or(Facts::look().random_seed),
         interrupt,
@@ -306,6 +318,7 @@ fn measured(
         prefix_tokens: args.prefix_tokens,
         seconds_each: args.seconds_each,
         space_gib: gib(bench.space_bytes),
+        populate_objects: args.populate_objects,
         seed: bench.seed,
         read_limit_gib_per_s: limits.gib_per_s(100),
         write_limit_gib_per_s: limits.gib_per_s(0),
@@ -323,6 +336,14 @@ fn measured(
         match bench.measure(&directory, plan, limits, &mut tell).map_err(with_setup)? {
             Some(run) => report.add(run),
             None => return Ok(None),
+        }
+    }
+    if let Some(prefix_bytes) = native_bytes {
+        let mut tell = |doing: &str| progress.rewrite(&format!("{NATIVE}: {doing}…"));
+        match bench.measure_native(&directory, prefix_bytes, room.cores, &mut tell) {
+            Ok(Some(run)) => report.add(run),
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(with_setup(error)),
         }
     }
     progress.clear();

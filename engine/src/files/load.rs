@@ -172,18 +172,20 @@ pub(super) fn each_pass<'a, 'p: 'a>(
 }
 
 /// Beginning of the time that is measured.
-struct Stopwatch {
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
     began: Nanos,
     cpu_ns: u64,
 }
 
 impl Stopwatch {
-    fn start() -> Stopwatch {
+    /// Begins the time now, and notes the CPU time of the process.
+    pub fn start() -> Stopwatch {
         Stopwatch { began: monotonic_now(), cpu_ns: process_cpu_ns() }
     }
 
-    /// Adds the time since the beginning.
-    fn stop(&self, outcome: &mut FileOutcome) {
+    /// Adds the time since the beginning, and the CPU time of the process.
+    pub fn stop(&self, outcome: &mut FileOutcome) {
         outcome.elapsed_ns += (monotonic_now() - self.began).as_ns();
         outcome.cpu_ns += process_cpu_ns() - self.cpu_ns;
     }

@@ -23,7 +23,7 @@ pub use calls::close;
 pub use content::Marks;
 pub use crew::{FileCrew, FileDone, FileJob};
 pub use lines::FileLine;
-pub use load::{FileLoad, FilePass, FileWorkers, run, run_passes};
+pub use load::{FileLoad, FilePass, FileWorkers, Stopwatch, run, run_passes};
 pub use outcome::{FaultCause, FileFault, FileOutcome, StepKind};
 pub use script::{FileRequest, FileScript, FileStep, FileTile, OpenHow};
 pub use simulated::{FileRule, SimFileDevice, SimFiles};

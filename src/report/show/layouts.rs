@@ -50,6 +50,9 @@ pub struct LayoutsReport {
     pub seconds_each: f64,
     /// Space that the objects of one layout may take, GiB.
     pub space_gib: f64,
+    /// Number of empty files that were in the directory before each layout that has a file for each
+    /// object.
+    pub populate_objects: u64,
     /// Random seed of contents and of the order of fetches.
     pub seed: u64,
     /// Bandwidth of large reads that bypass the page cache, measured before, GiB/s; null where it
@@ -173,6 +176,10 @@ pub fn layouts_page(report: &LayoutsReport) -> String {
     let on: Vec<&str> = on.into_iter().flatten().collect();
     head("place", format!("{place} ({})", on.join(" on ")));
     head("prefix", format!("{prefix_tokens} tokens of {model}, tensor parallel {tensor_parallel}"));
+    if report.populate_objects > 0 {
+        let made = format!("{} empty files before each layout of files", report.populate_objects);
+        head("populated", made);
+    }
     let told = |rate: Option<f64>| rate.map_or(UNKNOWN.to_owned(), |rate| digits(rate, 3));
     let [reads, writes] = [report.read_limit_gib_per_s, report.write_limit_gib_per_s].map(told);
     head("limits", format!("of the drive: reads {reads} GiB/s, writes {writes} GiB/s"));
@@ -327,6 +334,7 @@ mod tests {
             prefix_tokens: 2_048,
             seconds_each: 5.0,
             space_gib: 4.0,
+            populate_objects: 1_000,
             seed: 42,
             read_limit_gib_per_s: Some(2.1),
             write_limit_gib_per_s: None,
@@ -342,6 +350,7 @@ mod tests {
             "/mnt/kv (ext4 on vda)",
             "reads 2.10 GiB/s, writes – GiB/s",
             "95.2 % the drive",
+            "1000 empty files before",
             "1.50",
             "options  lmcache-raw requests=8; llmd requests=8",
             "llmd, ours: storing ended early",

@@ -5,6 +5,7 @@
 //! and operations a layout has (`ringfall_workloads::layout`), and who carries the operations out
 //! (`ringfall_engine::files`).
 
+mod native;
 mod replay;
 mod steps;
 mod tier;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use ringfall_core::error::SetupError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::gib;
+use ringfall_engine::engine::EngineError;
 use ringfall_engine::files::{
     FaultCause, FileFault, FileLoad, FileOutcome, FilePass, FileWorkers, StepKind, run, run_passes,
 };
@@ -31,7 +33,7 @@ pub use replay::{Replay, ReplayOutcome};
 
 use crate::remedy::remedy;
 use crate::saturate::Counted;
-use steps::{forgetting, request};
+use steps::{empty, forgetting, request};
 pub use tier::{TierFiles, TierLayout};
 
 /// Stores take at most so many times as long as fetches.
@@ -44,8 +46,8 @@ const WORKERS_MAX: u64 = 4_096;
 pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
 /// Share of the requests below which their mean number in flight is told.
 const IN_FLIGHT_SHARE: f64 = 0.75;
-/// Threads that have the kernel forget files.
-const FORGETTING_THREADS: usize = 4;
+/// Threads that make files, or have the kernel forget them.
+const NAME_THREADS: usize = 4;
 
 /// Settings of a comparison.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub struct LayoutBench<'a> {
     pub each: Duration,
     /// Space that each layout's objects may take, bytes.
     pub space_bytes: u64,
+    /// Number of empty files that are there before each layout that has a file for each object.
+    pub populate_objects: u64,
     /// Memory for the workers' buffers, bytes.
     pub memory_bytes: u64,
     /// Random seed of contents and of the order of fetches.
@@ -70,6 +74,9 @@ pub enum LayoutError {
     /// Workers could not begin.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The engine of ringfall's own data file could not go on.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// A call on the directory failed, outside of what is measured.
     #[error("{what} failed: {error}; {}", remedy(error))]
     Directory {
@@ -128,6 +135,10 @@ impl LayoutBench<'_> {
         limits: EngineLimits,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Option<LayoutRun>, LayoutError> {
+        if self.populate_objects > 0 && plan.has_file_each() {
+            tell("making files");
+            self.populate(directory, plan)?;
+        }
         tell("storing");
         let mut notes = Vec::new();
         let load = self.load(plan, LayoutWork::Store, limits, self.prefixes(plan), &mut notes);
@@ -191,6 +202,29 @@ impl LayoutBench<'_> {
         }
         found.fetch = Some(fetch);
         Ok(Some(found))
+    }
+
+    /// Makes empty files with names of the layout's objects, as of prefixes that nobody fetches.
+    fn populate(&self, directory: &HeldDirectory, plan: &LayoutPlan) -> Result<(), LayoutError> {
+        let objects = (self.prefixes(plan)..).flat_map(|prefix| plan.objects(prefix));
+        let mut requests = objects.take(self.populate_objects as usize).map(|one| empty(one.path));
+        let outcome =
+            run(directory, &self.by_names(), &mut || requests.next(), self.interrupt.flag())?;
+        if let Some(fault) = outcome.faults.first() {
+            let (layout, why) = (plan.layout().name(), told("making files", fault));
+            return Err(LayoutError::Failed { layout, why });
+        }
+        settle(directory).map_err(failed("writing the page cache to the drive"))
+    }
+
+    /// Threads for work on names alone.
+    fn by_names(&self) -> FileLoad {
+        FileLoad {
+            workers: FileWorkers::Calls { threads: NAME_THREADS },
+            in_flight: NAME_THREADS,
+            largest_bytes: 4096,
+            seed: self.seed,
+        }
     }
 
     /// Workers for that direction: the engine's, or many in flight; no more than so many prefixes
@@ -322,13 +356,7 @@ impl LayoutBench<'_> {
         let objects = (0..prefixes).flat_map(|prefix| plan.objects(prefix));
         let paths: BTreeSet<Arc<str>> = objects.map(|object| object.path).collect();
         let mut requests = paths.into_iter().map(forgetting);
-        let load = FileLoad {
-            workers: FileWorkers::Calls { threads: FORGETTING_THREADS },
-            in_flight: FORGETTING_THREADS,
-            largest_bytes: 4096,
-            seed: self.seed,
-        };
-        run(directory, &load, &mut || requests.next(), self.interrupt.flag())?;
+        run(directory, &self.by_names(), &mut || requests.next(), self.interrupt.flag())?;
         Ok(())
     }
 }

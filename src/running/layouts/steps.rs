@@ -25,11 +25,22 @@ pub(super) fn request(
 
 /// Has the kernel forget the pages of a file.
 pub(super) fn forgetting(path: Arc<str>) -> FileRequest {
-    let operations = vec![
+    one_script(vec![
         FileOperation::OpenToRead { path, direct: false },
         FileOperation::DropCache,
         FileOperation::Close,
-    ];
+    ])
+}
+
+/// Makes a file that nothing is in, and its directories.
+pub(super) fn empty(path: Arc<str>) -> FileRequest {
+    let directory = path.rsplit_once('/').map(|(directory, _)| directory.into());
+    let made = directory.map(|path| FileOperation::MakeDirectories { path });
+    let create = FileOperation::Create { path, exclusive: true, truncate: false, direct: false };
+    one_script(made.into_iter().chain([create, FileOperation::Close]).collect())
+}
+
+fn one_script(operations: Vec<FileOperation>) -> FileRequest {
     FileRequest { tiles: vec![FileTile { scripts: vec![script(ObjectScript { operations })] }] }
 }
 

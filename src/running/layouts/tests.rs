@@ -1,7 +1,7 @@
 use ringfall_core::clock::MILLISECOND;
 use ringfall_core::model::LatencySpread;
 use ringfall_engine::device::CacheDir;
-use ringfall_host::Scratch;
+use ringfall_host::{Scratch, takes_direct_io};
 use ringfall_workloads::layout::{EngineLayout, LayoutOptions};
 use ringfall_workloads::model::built_in;
 use ringfall_workloads::recording::{Order, Part, Recording};
@@ -31,6 +31,7 @@ fn with_bench(each: Duration, work: impl FnOnce(&LayoutBench<'_>, &HeldDirectory
         machine: &Machine::default(),
         each,
         space_bytes: 100 << 20,
+        populate_objects: 0,
         memory_bytes: 256 << 20,
         seed: 7,
         interrupt: &interrupt,
@@ -71,6 +72,51 @@ fn every_layout_is_stored_fetched_and_removed_by_either_kind_of_workers() {
             }
         }
     });
+}
+
+#[test]
+fn the_own_data_file_is_stored_fetched_and_removed() {
+    with_bench(Duration::from_millis(20), |bench, directory| {
+        if takes_direct_io(directory.path()) == Some(false) {
+            return;
+        }
+        let (prefix_bytes, mut told) = (12 << 20, Vec::new());
+        let mut tell = |what: &str| told.push(what.to_owned());
+        let run = bench.measure_native(directory, prefix_bytes, 3, &mut tell).unwrap().unwrap();
+        assert_eq!((run.failure.clone(), told), (None, vec!["storing".into(), "fetching".into()]));
+        let fetch = run.fetch.expect("it was fetched");
+        assert!((2..=8).contains(&run.prefixes) && fetch.prefixes >= 1, "{fetch:?}");
+        assert_eq!(run.store.bytes, run.prefixes * prefix_bytes);
+        assert_eq!(fetch.bytes, fetch.prefixes * prefix_bytes);
+        assert_eq!((fetch.workers, fetch.requests, fetch.is_queue), (63, 6, true));
+        assert!(fetch.p50_ms > Some(0.0) && run.durable_gib_per_s > Some(0.0));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_directory_is_populated_with_empty_files_of_the_layout() {
+    with_bench(Duration::from_millis(10), |bench, directory| {
+        let bench = LayoutBench { populate_objects: 50, ..bench.clone() };
+        for layout in EngineLayout::ALL {
+            let plan = plan(layout);
+            let mut there = 0;
+            let mut tell = |what: &str| {
+                if what == "storing" {
+                    there = names_below(directory.path());
+                }
+            };
+            let run = bench.measure(directory, &plan, EngineLimits::Theirs, &mut tell);
+            assert_eq!(run.unwrap().unwrap().failure, None, "{}", layout.name());
+            assert_eq!(there, if plan.has_file_each() { 50 } else { 0 }, "{}", layout.name());
+        }
+    });
+}
+
+/// Number of files in a directory and in those below it.
+fn names_below(path: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|entry| if entry.is_dir() { names_below(&entry) } else { 1 }).sum()
 }
 
 /// The time of a pass was over before its workers had their buffers: one prefix was in flight.

@@ -308,6 +308,11 @@ impl LayoutPlan {
         (BUCKET_BYTES / self.object_bytes(0)).clamp(1, BUCKET_OBJECTS_MAX)
     }
 
+    /// Whether each object has a file of its own.
+    pub fn has_file_each(&self) -> bool {
+        !self.has_slots() && !self.stores_buckets()
+    }
+
     /// Whether objects of several prefixes are stored together, when they fill a bucket.
     pub fn stores_buckets(&self) -> bool {
         self.layout() == EngineLayout::Mooncake
