@@ -63,7 +63,7 @@ pub(super) const BLOCKS: usize = 6;
 /// of a step that may as well have moved half as much or twice.
 pub(super) const KNOWN_TO: f64 = 0.05;
 /// Steady: the mean is known to this share of it (95 % confidence) ...
-const UNCERTAINTY_MAX: f64 = 0.02;
+pub(super) const UNCERTAINTY_MAX: f64 = 0.02;
 /// ... and the two halves' means differ by at most this share.
 const DRIFT_MAX: f64 = 0.02;
 /// Requests of a class, or entries of a direction, before their P95 is believed: below this one

@@ -26,7 +26,7 @@
 //! no number of users is too many for its `use` alone.
 
 use super::late::STUDENT_T_95;
-use super::step::{StepResult, StorageLoad};
+use super::step::{StepResult, StorageLoad, UNCERTAINTY_MAX};
 use super::{
     LEFT, Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity, counted,
 };
@@ -321,14 +321,17 @@ impl Storage {
     }
 
     /// Short step by which it would be judged how much of the storage is used: that with more users
-    /// than so many that moved the most, beyond noise more than all longer ones, or than as many
-    /// users where there is none.
+    /// than so many that moved the most, and more than all longer ones by what the first of these
+    /// is known to; or, where there is none, beyond noise more than as many users.
     fn unconfirmed_peak(&self, users: u32) -> Option<Point> {
         let busiest = self.busiest(users).filter(|best| !best.patient)?;
         let latest = self.latest();
-        let has_longer = latest.iter().any(|point| point.patient);
-        let counts = |point: &&Point| if has_longer { point.patient } else { point.users == users };
-        latest.iter().filter(counts).all(|point| pays(point, &busiest)).then_some(busiest)
+        let is_more = match self.peak() {
+            // A short step's noise would hide most of what a search has yet to find.
+            Some(peak) => busiest.load.bytes_per_s > peak.bytes_per_s * (1.0 + UNCERTAINTY_MAX),
+            None => latest.iter().filter(|one| one.users == users).all(|one| pays(one, &busiest)),
+        };
+        is_more.then_some(busiest)
     }
 
     /// Step with more users than `above` that shows what the storage can do: the one that moved the
