@@ -2,7 +2,7 @@
 
 use super::late::{LATE_MAX, LateShare};
 use super::step::StepResult;
-use super::{LEFT, QosAnswer, QosBreak, Settings, Wish, between, counted};
+use super::{LEFT, Part, QosAnswer, QosBreak, Settings, Wish, between, counted};
 use crate::contract::Class;
 
 /// The answer is known to this share.
@@ -18,6 +18,7 @@ struct Point {
     users: u32,
     patient: bool,
     is_good: bool,
+    is_marginal: bool,
 }
 
 #[derive(Debug)]
@@ -53,8 +54,9 @@ impl Slo {
         let (users, patient) = (result.users, result.patient);
         let is_first = self.points.iter().all(|point| point.users != users);
         self.points.retain(|point| point.users != users);
-        self.points.push(Point { users, patient, is_good: self.is_good(result) });
-        let wish = match is_first && !patient && self.is_marginal(result) {
+        let (is_good, is_marginal) = (self.is_good(result), self.is_marginal(result));
+        self.points.push(Point { users, patient, is_good, is_marginal });
+        let wish = match is_first && !patient && is_marginal {
             true => Wish::Step { users, patient: false },
             false => self.next(),
         };
@@ -62,8 +64,9 @@ impl Slo {
         wish
     }
 
-    /// Short steps lead up to a limit, and longer ones decide. Once one of these has failed, no
-    /// short one is relied on: each saw less than it took to fail.
+    /// Short steps lead up to a limit, and longer ones decide: with the most users that were well,
+    /// and with the fewest that were too many, if by little. Once one of these has failed, no short
+    /// one is relied on: each saw less than it took to fail.
     fn next(&self) -> Wish {
         let patient = self.has_failed_patiently();
         let good = self.good(patient);
@@ -71,14 +74,18 @@ impl Slo {
             (Some(good), None) if good.users < self.settings.users_max => {
                 Some(self.settings.more(good.users))
             }
-            (Some(good), Some(bad)) => between(good.users, bad, TOLERANCE),
-            (None, Some(bad)) => self.settings.fewer(bad),
+            (Some(good), Some(bad)) => between(good.users, bad.users, TOLERANCE),
+            (None, Some(bad)) => self.settings.fewer(bad.users),
             (_, None) => None,
         };
         match (users, good) {
             (Some(users), _) => Wish::Step { users, patient },
             (None, Some(good)) if !good.patient => Wish::Step { users: good.users, patient: true },
-            (None, _) => Wish::Stop,
+            (None, Some(_)) => {
+                let short = self.bad().filter(|bad| bad.is_marginal && !bad.patient);
+                short.map_or(Wish::Stop, |bad| Wish::Step { users: bad.users, patient: true })
+            }
+            (None, None) => Wish::Stop,
         }
     }
 
@@ -87,13 +94,13 @@ impl Slo {
     }
 
     /// Fewest users known to be too many.
-    fn bad(&self) -> Option<u32> {
-        self.points.iter().filter(|point| !point.is_good).map(|point| point.users).min()
+    fn bad(&self) -> Option<Point> {
+        self.points.iter().filter(|point| !point.is_good).min_by_key(|point| point.users).copied()
     }
 
     /// Most users below those that were well; `patient`: in a longer step.
     fn good(&self, patient: bool) -> Option<Point> {
-        let bad = self.bad().unwrap_or(u32::MAX);
+        let bad = self.bad().map_or(u32::MAX, |bad| bad.users);
         let is_good =
             |point: &&Point| point.is_good && point.users < bad && (point.patient || !patient);
         self.points.iter().filter(is_good).max_by_key(|point| point.users).copied()
@@ -102,19 +109,19 @@ impl Slo {
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
         // The last step with so many users is the one that counts.
         let step_with = |users| results.iter().rev().find(|result| result.users == users);
-        let broke = self.bad().and_then(step_with).map(|result| QosBreak::at(result));
+        let bad = self.bad().and_then(|bad| step_with(bad.users));
+        let broke = bad.map(|result| QosBreak::at(result));
         let good = self.good(self.has_failed_patiently()).or(self.good(false));
         let Some(Point { users, .. }) = good else {
             let is_decided = |step: &StepResult| step.patient && step.settled && step.steady;
-            let confirmed =
-                self.is_over && self.bad().and_then(step_with).is_some_and(|step| is_decided(step));
+            let confirmed = self.is_over && bad.is_some_and(|step| is_decided(step));
             let mut reason = format!("not even the fewest users were {}", self.served());
             if !confirmed {
                 reason.push_str(", which no longer window confirms");
             }
             return (QosAnswer { users: 0, confirmed, broke }, reason);
         };
-        let doubt = self.doubt(results, users);
+        let doubt = self.doubt(results, users).or_else(|| self.doubt_of_more(bad?));
         let confirmed = self.is_over && doubt.is_none();
         let (users_told, served) = (counted(users), self.served());
         let reason = match doubt {
@@ -171,6 +178,21 @@ impl Slo {
             format!(
                 "the longer window, of {:.0} s, was shorter than the largest target",
                 result.window_s
+            )
+        })
+    }
+
+    /// Words for more users whose latencies miss their targets by so little that a longer step does
+    /// not show it; none where it does.
+    fn doubt_of_more(&self, bad: &StepResult) -> Option<String> {
+        let is_shown = bad.patient && bad.late.iter().flatten().any(LateShare::is_beyond);
+        let is_by_latency = bad.worst.is_some_and(|part| part != Part::Reuse);
+        (self.is_marginal(bad) && is_by_latency && !is_shown).then(|| {
+            format!(
+                "{} may be, too: their latency misses the target by less than is known; \
+                 --num-users {} without the autoscaler and a long --duration knows it better",
+                counted(bad.users),
+                bad.users
             )
         })
     }

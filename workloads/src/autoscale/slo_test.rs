@@ -52,6 +52,29 @@ fn the_search_climbs_halves_and_confirms() {
     assert_eq!(reason, "requests of 18 users were served in time over a longer window too");
 }
 
+/// "6 users: 1525 ms against 1500 ms" ended a search after half a minute, where ten minutes had
+/// 1437 ms.
+#[test]
+fn users_who_miss_the_target_by_little_are_confirmed_as_too_many() {
+    let late = |low, high| [Some(LateShare { requests: 400, low, high }), None, None];
+    let last = |low, high| {
+        let steps = [(5, WELL), (6, MARGINALLY_BAD), (6, MARGINALLY_BAD), (5, WELL)];
+        let (mut search, wishes, mut results) = wishes(1, &steps);
+        assert_eq!(wishes[2..], [patient(5), patient(6)]);
+        let saturation = MARGINALLY_BAD;
+        let worst = Some(Part::Load);
+        let bad = StepResult { saturation, worst, late: late(low, high), ..step_at(6, 1.0) };
+        results.push(StepResult { patient: true, ..bad });
+        assert_eq!(search.after(results.last().unwrap()), Wish::Stop);
+        concluded(&search, &results)
+    };
+    let (answer, reason) = last(0.06, 0.09);
+    assert_eq!((answer.users, answer.confirmed), (5, true), "{reason}");
+    let (answer, reason) = last(0.03, 0.09);
+    assert_eq!((answer.users, answer.confirmed), (5, false));
+    assert!(reason.contains("not confirmed: 6 users may be, too: their latency"), "{reason}");
+}
+
 /// "1 users were served in time" was said of one.
 #[test]
 fn one_user_is_named_as_one() {
