@@ -766,7 +766,8 @@ fn replayed(scratch: &Scratch, more: &[&str]) -> (Value, [(u64, u64); 2]) {
     (found, kinds)
 }
 
-/// Of a drive, as `tools/block-requests.bt` wrote them of fio, in lines that are not in order.
+/// Requests to a drive, as `tools/block-requests.bt` recorded them of fio, whose lines are not in
+/// order.
 #[test]
 fn recorded_requests_are_replayed_with_their_counts_and_bytes() {
     let scratch = Scratch::new("layouts-requests");

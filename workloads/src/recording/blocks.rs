@@ -122,6 +122,7 @@ fn names(drives: impl Iterator<Item = Drive>) -> String {
 fn events(reader: impl BufRead) -> Result<(Vec<Event>, Skipped), Error> {
     let (mut lines, mut unusable) = (Lines::new(reader), Unusable::default());
     let (mut events, mut skipped) = (Vec::new(), Skipped::default());
+    let mut are_sums = false;
     while let Some((number, line)) = lines.next()? {
         unusable.pass(number, &line)?;
         let Line::Whole(line) = line else {
@@ -132,12 +133,17 @@ fn events(reader: impl BufRead) -> Result<(Vec<Event>, Skipped), Error> {
         match text.and_then(event) {
             Some(event) => {
                 events.extend(event);
-                unusable = Unusable::default();
+                (unusable, are_sums) = (Unusable::default(), false);
             }
             None if text.is_some_and(is_of_other_tracepoint) => {}
             None if line.trim_ascii().is_empty() || line.starts_with(b"#") => {}
-            // The sums with which blkparse ends.
-            None if line.starts_with(b"CPU") || line.starts_with(b"Total (") => break,
+            // Sums with which blkparse ends; another recording may follow them.
+            None if are_sums || text.is_some_and(begins_sums) => are_sums = true,
+            None if text
+                .is_some_and(|text| text.contains("[LOST ") || text.contains(" DROPPED]")) =>
+            {
+                skipped.count(number, || unread(line, "events that came before it were lost"));
+            }
             None => skipped.count(number, || unread(line, "it tells of no request to a drive")),
         }
         if events.len() > EVENTS_MAX {
@@ -209,6 +215,13 @@ fn event(line: &str) -> Option<Option<Event>> {
         }
     }
     Some(Some(Event { time_ns, drive, step, kind, begin, bytes }))
+}
+
+/// Whether a line begins the sums of blkparse: `CPU0 (8,0):` or `Total (8,0):`.
+fn begins_sums(line: &str) -> bool {
+    let of =
+        line.strip_prefix("CPU").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    of.or(line.strip_prefix("Total")).is_some_and(|rest| rest.starts_with(" ("))
 }
 
 /// Whether a line is of a tracepoint of the block layer that is no step of a request.

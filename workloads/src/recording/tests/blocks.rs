@@ -214,3 +214,25 @@ fn random_requests_keep_their_places_and_what_they_followed() {
         }
     }
 }
+
+/// A line that begins with `CPU` ended the reading without a word: 50 requests of 1,000.
+#[test]
+fn what_follows_lost_events_and_sums_is_read() {
+    let pair = |sector: u32| {
+        let line = |time, action, end| {
+            format!("8,0 1 1 {sector}.{time} 12 {action} R {sector} + 8 [{end}]\n")
+        };
+        line("0", "D", "cat") + &line("5", "C", "0")
+    };
+    let lines = [
+        "CPU 1 is empty\n".to_owned(),
+        pair(64),
+        "CPU:1 [LOST 400 EVENTS]\n".to_owned(),
+        pair(128),
+        "CPU1 (8,0):\n Reads Queued:  1, 4KiB\nTotal (8,0):\n Reads Queued:  1, 4KiB\n".to_owned(),
+        pair(256),
+    ];
+    let part = Part::read(lines.concat().as_bytes(), None).unwrap();
+    assert_eq!((requests(&part).len(), part.skipped.rows), (3, 2));
+    assert!(part.skipped.first.as_ref().unwrap().contains("CPU 1 is empty"), "{:?}", part.skipped);
+}
