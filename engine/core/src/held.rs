@@ -399,25 +399,36 @@ impl HeldDirectory {
         self.clear_counted(&AtomicU64::new(0))
     }
 
-    /// As [`HeldDirectory::clear`], and counts the files that are gone, for whoever waits.
+    /// As [`HeldDirectory::clear`], and counts the files that are gone, for whoever waits. Several
+    /// threads may do it at once: what another has removed is gone.
     ///
     /// # Errors
     /// As [`HeldDirectory::clear`].
     pub fn clear_counted(&self, removed: &AtomicU64) -> io::Result<()> {
+        let is_gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
         for name in self.names_in()? {
-            match self.stat_of(&name)? {
-                Some(stat) if kind(&stat) == FileType::Directory => {
-                    self.unmounted(&name)?.clear_counted(removed)?;
-                    self.remove_directory(&name)?;
-                }
-                Some(_) => {
-                    self.remove(&name)?;
-                    removed.fetch_add(1, Ordering::Relaxed);
-                }
-                None => {}
+            match self.remove_counted(&name, removed) {
+                Err(error) if !is_gone(&error) => return Err(error),
+                _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Removes what has that name, with all that is in it.
+    fn remove_counted(&self, name: &OsStr, removed: &AtomicU64) -> io::Result<()> {
+        match self.stat_of(name)? {
+            Some(stat) if kind(&stat) == FileType::Directory => {
+                self.unmounted(name)?.clear_counted(removed)?;
+                self.remove_directory(name)
+            }
+            Some(_) => {
+                self.remove(name)?;
+                removed.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Opens the directory of that name here, unless something is mounted on it.
@@ -764,6 +775,24 @@ mod tests {
         assert!(removed.into_inner() > 0);
         assert!(held.names_in().unwrap().is_empty() && held.space_bytes() == 0);
         assert_eq!(std::fs::read_to_string(scratch.file("theirs")).unwrap(), "kept");
+    }
+
+    /// At a second signal one of two threads ended at the first file that the other had removed,
+    /// and the lock file that recorded the rest was removed.
+    #[test]
+    fn several_threads_clear_one_directory() {
+        let scratch = Scratch::new("threads");
+        for directory in 0..16 {
+            let path = scratch.file(&format!("inside/{directory}"));
+            std::fs::create_dir_all(&path).unwrap();
+            (0..64).for_each(|file| std::fs::write(path.join(file.to_string()), b"").unwrap());
+        }
+        let held = HeldDirectory::open(&scratch.file("inside")).unwrap();
+        std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(|| held.clear()));
+            threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+        });
+        assert!(held.names_in().unwrap().is_empty());
     }
 
     /// Files that root had mounted among those of a dead run were deleted with them.
