@@ -69,6 +69,14 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     let mut checked = answer("/mnt/a", users);
     let space_gib = config["storage_capacity_bytes"].as_f64().unwrap() / f64::from(1 << 30);
     checked["space_gib"] = space_gib.into();
+    // Flags of the test's own run, as if they were those of the answer's check.
+    let words = checked["run"].as_array_mut().unwrap();
+    let is_given = |origin: &Value| origin == "command_line" || origin == "file";
+    let origins = config["origins"].as_object().unwrap();
+    for (key, _) in origins.iter().filter(|(_, origin)| is_given(origin)) {
+        let value = config["settings"][key].to_string();
+        words.push(format!("--{}={}", key.replace('_', "-"), value.trim_matches('"')).into());
+    }
     std::fs::write(scratch.file("one.json"), checked.to_string()).unwrap();
     for pair in [["one.json", "result.json"], ["result.json", "one.json"]] {
         let output = ended_well(compare(&scratch.path, &pair));

@@ -77,7 +77,7 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
 }
 
 /// Weight of a difference in that setting.
-pub(super) fn compared(key: &str) -> Compared {
+pub(crate) fn compared(key: &str) -> Compared {
     let declared = SETTINGS.iter().find(|setting| setting.key == key);
     declared.map_or(Compared::Load, |setting| setting.compared)
 }
