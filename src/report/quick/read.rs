@@ -1,10 +1,11 @@
 //! Reading of an answer: one whose figures can't be is refused here, so that whoever shows it or
 //! holds a check against it need not look.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ringfall_model::document::{FileProblem, read_bytes};
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{QUICK_VERSION, QuickReport};
@@ -54,13 +55,10 @@ impl QuickReport {
 
     /// Whether a file is such a report. A pipe can be read but once, and is taken for none.
     pub fn is_in(path: &Path) -> bool {
-        #[derive(Deserialize)]
-        struct Mark {
-            ringfall_quick: Option<u32>,
-        }
         let bytes = path.is_file().then(|| read_bytes(path).ok()).flatten();
-        let mark = bytes.and_then(|bytes| serde_json::from_slice::<Mark>(&bytes).ok());
-        mark.is_some_and(|mark| mark.ringfall_quick.is_some())
+        let keys = bytes
+            .and_then(|bytes| serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&bytes).ok());
+        keys.is_some_and(|keys| keys.contains_key("ringfall_quick"))
     }
 
     /// Clause on a figure that can't be; none where all can.
