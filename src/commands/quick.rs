@@ -157,8 +157,14 @@ pub fn in_temporary_directory(command_line: Vec<String>) -> Result<Exit> {
         "no DIR is given: this answers for the drive of {}; `ringfall quick DIR` does for another",
         terminal_path(&temporary)
     ));
-    let words = ["quick".to_owned(), place.display().to_string()];
-    match super::command_of(words)? {
+    let Some(place) = place.to_str() else {
+        refuse!(
+            "the directory for temporary files (TMPDIR), {}, has a name that is not UTF-8: set \
+             TMPDIR to another",
+            terminal_path(&temporary)
+        );
+    };
+    match super::command_of(["quick", place].map(str::to_owned))? {
         // `ringfall run --output` would be the run with the defaults of the reference.
         Some(Command::Quick(args)) => answered(&args, command_line, "`ringfall quick --output`"),
         _ => refuse!("{} can't be given as a DIR: set TMPDIR to another", temporary.display()),

@@ -505,6 +505,10 @@ pub fn temporary_directory() -> Result<PathBuf, SetupError> {
 fn fresh_directory() -> Result<PathBuf, SetupError> {
     let temporary = std::env::temp_dir();
     check_temporary(&temporary)?;
+    // One that begins with `-` or names a store would be taken for that where it is typed.
+    let temporary = std::path::absolute(temporary).map_err(|error| {
+        SetupError::new(format!("the current directory can't be told: {error}"), "go to another")
+    })?;
     let name = format!("{FRESH_PREFIX}{}-{}", std::process::id(), random_name()?);
     Ok(temporary.join(name))
 }
