@@ -266,13 +266,12 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the
     /// smallest number of users. `reason` says what is missing. In mode qos one with the smallest
     /// number that was too many confirms it as well. Each goes on, for 600 s at most, until the
-    /// 90 % confidence interval of its share of the highest throughput lies on one side of what the
-    /// target saturation allows, to 5 % of the users, and where users do not wait for answers, until
-    /// the 95 % confidence interval of the number of requests that arrived for each that ended lies
-    /// above 1 or below 1.05. In mode slo
-    /// it takes two minutes at least, and goes on, for ten at most, until the 95 % confidence
-    /// interval of the share of requests beyond their target lies, for each class, within the 5 %
-    /// that a P95 allows.
+    /// 90 % confidence interval of its share of the highest throughput lies on one side of what
+    /// the target saturation allows, to 5 % of the users, and where users do not wait for answers,
+    /// until the 95 % confidence interval of the number of requests that arrived for each that
+    /// ended lies above 1 or below 1.05. In mode slo it takes two minutes at least, and goes on,
+    /// for ten at most, until the 95 % confidence interval of the share of requests beyond their
+    /// target lies, for each class, within the 5 % that a P95 allows.
     pub qos_confirmed: Same<bool> = qos(conclusion).map(|_| conclusion.conclusive),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),
