@@ -58,7 +58,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     }
     check_place(&args.cache_dir)?;
     let is_direct = takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false);
-    let (model, plans, native_bytes) = plans(args, is_direct)?;
+    let compared = compared(args, is_direct)?;
     check_room(args)?;
     let interrupt = super::interrupt()?;
     let _answer = Answer::to(work("comparison", &args.cache_dir), &interrupt);
@@ -67,7 +67,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     };
     let mut place = CacheDir::open(&args.cache_dir)?;
     leave_nothing_of(place.made());
-    let found = measured(args, model, (&plans, native_bytes), limits, &mut place, &interrupt);
+    let found = measured(args, compared, limits, &mut place, &interrupt);
     let removed = place.remove();
     let output = Output { json: args.json.as_deref(), quiet: args.quiet };
     output.told(found, removed, layouts_page, LayoutsReport::failed)
@@ -188,12 +188,17 @@ fn lacking(args: &LayoutsCompareArgs, free_bytes: u64) -> Option<String> {
     })
 }
 
-/// Name of the model, the layouts to compare for it, and the bytes of a prefix where ringfall's own
-/// data file is among them.
-fn plans(
-    args: &LayoutsCompareArgs,
-    is_direct: bool,
-) -> Result<(String, Vec<LayoutPlan>, Option<u64>)> {
+/// Layouts to compare for a model.
+struct Compared {
+    /// Name of the model.
+    model: String,
+    plans: Vec<LayoutPlan>,
+    /// Bytes of a prefix where ringfall's own data file is among them.
+    native_bytes: Option<u64>,
+}
+
+/// Layouts that the flags ask for.
+fn compared(args: &LayoutsCompareArgs, is_direct: bool) -> Result<Compared> {
     // The model may be the beginning of a name.
     let typed = Options { model: Some(args.model.clone()), ..Options::default() };
     let plan = resolve(&typed, None, &Facts::look().of_no_machine())?;
@@ -246,14 +251,14 @@ fn plans(
         }
         Ok(planned)
     });
-    let planned = planned.collect::<Result<Vec<LayoutPlan>>>()?;
+    let plans = planned.collect::<Result<Vec<LayoutPlan>>>()?;
     let token_bytes = plan.model_spec.bytes_per_token()?;
     let native_bytes =
         (is_direct && is_chosen(NATIVE)).then(|| args.prefix_tokens.saturating_mul(token_bytes));
     if let Some(bytes) = native_bytes.filter(|bytes| space_bytes / bytes < 2) {
         return Err(too_little(NATIVE, bytes).into());
     }
-    Ok((plan.model.clone(), planned, native_bytes))
+    Ok(Compared { model: plan.model.clone(), plans, native_bytes })
 }
 
 /// Limits of the drive, as far as they are known.
@@ -288,8 +293,7 @@ fn drive_limits(
 /// Measures each layout in a directory for files; none where a signal ended that.
 fn measured(
     args: &LayoutsCompareArgs,
-    model: String,
-    (plans, native_bytes): (&[LayoutPlan], Option<u64>),
+    Compared { model, plans, native_bytes }: Compared,
     limits: DriveLimits,
     place: &mut CacheDir,
     interrupt: &Interrupt,
@@ -340,10 +344,10 @@ fn measured(
     }
     if let Some(prefix_bytes) = native_bytes {
         let mut tell = |doing: &str| progress.rewrite(&format!("{NATIVE}: {doing}…"));
-        match bench.measure_native(&directory, prefix_bytes, room.cores, &mut tell) {
-            Ok(Some(run)) => report.add(run),
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(with_setup(error)),
+        let found = bench.measure_native(&directory, prefix_bytes, room.cores, &mut tell);
+        match found.map_err(with_setup)? {
+            Some(run) => report.add(run),
+            None => return Ok(None),
         }
     }
     progress.clear();

@@ -283,6 +283,8 @@ impl Check<'_> {
             let needs_drive = match key {
                 // Limits of an object store may come from a file.
                 "roofline" => settings.roofline == Some(RooflineFrom::Fresh),
+                // An engine's files have latencies of their own.
+                "inject_latency" => true,
                 _ => OF_DRIVES.contains(&key),
             };
             if settings.is_without_storage && needs_storage {
@@ -292,10 +294,7 @@ impl Check<'_> {
             } else if let Some(url) = url.as_ref().filter(|_| needs_drive) {
                 let what = format!("works with a drive, not with an object store ({url})");
                 self.wrong(key, what);
-            } else if settings.storage_layout.is_some()
-                && OF_DRIVES.contains(&key)
-                && key != "inject_latency"
-            {
+            } else if settings.storage_layout.is_some() && OF_DRIVES.contains(&key) {
                 let (other, layout) = (self.name_of("layout"), settings.storage_layout.name());
                 let what = format!(
                     "works with ringfall's own data file, and {other} {layout} keeps the engine's \

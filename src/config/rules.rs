@@ -122,14 +122,14 @@ pub(super) const OF_STORAGE: &[&str] = &[
     "fio_output",
 ];
 
-/// Settings that mean nothing where storage is in an object store, besides a fresh roofline.
+/// Settings that mean nothing where storage is in an object store or an engine's files; the former
+/// takes no fresh roofline and no injected latencies either.
 pub(super) const OF_DRIVES: &[&str] = &[
     "destroy_device_contents",
     "precondition",
     "sqpoll",
     "iopoll",
     "nvme_passthrough",
-    "inject_latency",
     "preallocate",
     "enable_latency_tracing",
     "fio_output",
